@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
+#include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/process/host_name.h"
@@ -103,10 +104,11 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   member.cluster = cluster.name();
   if (options_.guest != 0) {
     member.guest = options_.guest;
-    member.host = HostName();
   } else {
     member.task = options_.task;
   }
+  member.process = RandomId();
+  member.host = HostName();
   member.pid = static_cast<uint32_t>(getpid());
   member.device = choice.kind == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;

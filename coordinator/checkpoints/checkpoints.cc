@@ -379,6 +379,16 @@ std::string Checkpoints::CheckpointReason(const JobRecord& job, const std::strin
       error.empty() ? "" : absl::StrCat(": ", error, "; free the disk, or cancel ", "the job"));
 }
 
+// By the steady clock, since people set the other one anew at times. That one counts only what
+// passed before this life of the coordinator, while perhaps none was there.
+absl::Duration Checkpoints::AgeOfHeld(const JobRecord& job, absl::Duration now) const {
+  if (const std::optional<absl::Duration> at = job.checkpoints.held_ordered_at()) {
+    return now - *at;
+  }
+  const int64_t before_ms = registry_->started_unix_ms - job.checkpoints.state().held_ordered_ms();
+  return absl::Milliseconds(std::max<int64_t>(before_ms, 0)) + (now - registry_->started);
+}
+
 void Checkpoints::DescribeDurability(const JobRecord& job, Moment moment,
                                      JobDescription::Durability* durability) const {
   const CheckpointState& state = job.checkpoints.state();
@@ -386,10 +396,7 @@ void Checkpoints::DescribeDurability(const JobRecord& job, Moment moment,
   *durability->mutable_lost() = job.state().lost();
   durability->set_generation(state.held());
   if (state.held() > 0) {
-    // People's time: it passes while no coordinator is there, too. Their clocks go back at
-    // times.
-    const int64_t age_ms = std::max<int64_t>(moment.unix_ms - state.held_ordered_ms(), 0);
-    durability->set_age_s(static_cast<double>(age_ms) / 1000);
+    durability->set_age_s(absl::ToDoubleSeconds(AgeOfHeld(job, moment.now)));
   }
   durability->set_ordered(state.ordered());
   if (job.state().has_best()) {

@@ -68,6 +68,7 @@ class Checkpoints : public Controller {
 
  private:
   CheckpointSchedule::Activity ActivityOf(const JobRecord& job) const;
+  absl::Duration AgeOfHeld(const JobRecord& job, absl::Duration now) const;
   CheckpointContext MakeContext(const JobRecord& job, const std::string& reason,
                                 Moment moment) const;
   // The replicas are being told to finish, or a chain's second part is to begin.

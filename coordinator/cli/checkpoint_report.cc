@@ -96,10 +96,6 @@ std::string ShardList(const std::vector<uint32_t>& shards) {
       shards, ", ", [](std::string* out, uint32_t shard) { absl::StrAppend(out, "ps/", shard); });
 }
 
-absl::Duration AgeOf(const ShardCheckpoint& content, absl::Time now) {
-  return now - absl::FromUnixMillis(content.context().ordered_ms());
-}
-
 void AddPart(const PartReport& part, JsonWriter* json) {
   json->BeginObject().Member("shard", part.shard).Member("manifest", part.path);
   json->Member("ok", part.status.ok());
@@ -149,10 +145,9 @@ void AddGeneration(const GenerationReport& generation, absl::Time now, JsonWrite
   json->BeginObject().Member("generation", generation.generation);
   json->Member("shards", generation.shards).Member("complete", generation.complete());
   json->Member("ok", generation.good()).Member("bytes", generation.bytes());
-  json->Key("age_s");
-  generation.content.has_value()
-      ? json->Value(absl::ToDoubleSeconds(AgeOf(*generation.content, now)))
-      : json->Null();
+  const std::optional<absl::Duration> age =
+      generation.content.has_value() ? AgeOf(generation.content->context(), now) : std::nullopt;
+  json->Member("age_s", age ? std::make_optional(absl::ToDoubleSeconds(*age)) : std::nullopt);
   json->Key("missing").BeginArray();
   for (const uint32_t shard : generation.missing) {
     json->Value(shard);
@@ -241,9 +236,8 @@ void AppendGeneration(const GenerationReport& generation, const std::vector<Tabl
   }
   if (generation.content.has_value()) {
     const CheckpointContext& context = generation.content->context();
-    absl::StrAppend(text, "\n  ", ProgressText(context), ", ", SizeText(generation.bytes()),
-                    ", made ", AgeText(AgeOf(*generation.content, now)),
-                    " ago: ", context.reason());
+    absl::StrAppend(text, "\n  ", ProgressText(context), ", ", SizeText(generation.bytes()), ", ",
+                    AgeText(context, now), ": ", context.reason());
   }
   absl::StrAppend(text, "\n");
   AppendTables(generation, tables, text);

@@ -1,11 +1,16 @@
 #include "coordinator/cli/checkpoint_text.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {
+
+// Machines that set their clocks by others' differ by less.
+constexpr absl::Duration kClocksDiffer = absl::Seconds(10);
 
 std::string NameOf(const std::string& job, uint64_t generation, const CheckpointContext& context) {
   return absl::StrCat(job, " generation ", generation, " (", ProgressText(context), ")");
@@ -45,12 +50,28 @@ std::string ProgressText(const CheckpointContext& context) {
   return text;
 }
 
-std::string AgeText(absl::Duration age) {
-  const double seconds = absl::ToDoubleSeconds(age);
-  return seconds < 120         ? absl::StrFormat("%.0f s", seconds)
-         : seconds < 2 * 3600  ? absl::StrFormat("%.1f min", seconds / 60)
-         : seconds < 48 * 3600 ? absl::StrFormat("%.1f h", seconds / 3600)
-                               : absl::StrFormat("%.1f days", seconds / 86400);
+std::optional<absl::Duration> AgeOf(const CheckpointContext& context, absl::Time now) {
+  const absl::Duration age = now - absl::FromUnixMillis(context.ordered_ms());
+  return age < -kClocksDiffer ? std::nullopt
+                              : std::make_optional(std::max(age, absl::ZeroDuration()));
+}
+
+std::string AgeText(const CheckpointContext& context, absl::Time now) {
+  const std::optional<absl::Duration> age = AgeOf(context, now);
+  if (!age) {
+    return absl::StrCat(
+        "made at ",
+        absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::FromUnixMillis(context.ordered_ms()),
+                         absl::UTCTimeZone()),
+        ", which this machine's clock has not reached");
+  }
+  const double seconds = absl::ToDoubleSeconds(*age);
+  return absl::StrCat("made ",
+                      seconds < 120         ? absl::StrFormat("%.0f s", seconds)
+                      : seconds < 2 * 3600  ? absl::StrFormat("%.1f min", seconds / 60)
+                      : seconds < 48 * 3600 ? absl::StrFormat("%.1f h", seconds / 3600)
+                                            : absl::StrFormat("%.1f days", seconds / 86400),
+                      " ago");
 }
 
 std::string SizeText(uint64_t bytes) {

@@ -3,6 +3,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
@@ -18,8 +19,12 @@ std::string CheckpointName(const ResumePoint& point);
 std::string ProgressText(const CheckpointContext& context);
 // Epochs trained, parts of them included.
 double EpochsOf(const DownpourProgress& progress);
-// "12 s", "3.5 min", "2.0 h", "9.1 days".
-std::string AgeText(absl::Duration age);
+// How long ago the generation was ordered. Nothing where that was by a clock so far ahead of this
+// machine's that it tells nothing.
+std::optional<absl::Duration> AgeOf(const CheckpointContext& context, absl::Time now);
+// "made 12 s ago", "made 3.5 min ago", "made 2.0 h ago", "made 9.1 days ago"; or when, where there
+// is no age.
+std::string AgeText(const CheckpointContext& context, absl::Time now);
 // "512 bytes", "1.7 MiB".
 std::string SizeText(uint64_t bytes);
 

@@ -1,7 +1,11 @@
-// What the commands tell people: hints, warnings, refusals, the live view; and drain.
+// What the commands tell people: hints, warnings, refusals, the live view; drain and tasks.
 #include <unistd.h>
 
 #include <cmath>
+#include <ostream>
+#include <streambuf>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
 #include "common/model_file/model_file.h"
@@ -58,6 +62,110 @@ TEST_F(CliTest, MessagesNameTheProgramAsItWasCalled) {
   EXPECT_EQ(Run({"jobs"}), 3);
   EXPECT_THAT(cli_.err(),
               AllOf(HasSubstr("monsoon jobs: "), HasSubstr("start it: monsoon up --cluster=")));
+}
+
+// As /dev/full is.
+class FullDevice : public std::streambuf {
+ protected:
+  int overflow(int) override { return traits_type::eof(); }
+  int sync() override { return -1; }
+};
+
+TEST_F(CliTest, NoVerbExitsWith0WhereItsOutputCannotBeWritten) {
+  FullDevice device;
+  std::ostream full(&device);
+  cli_.environment().out = &full;
+  for (const Command& command : ClientCommands()) {
+    EXPECT_EQ(Run({command.name, "--help"}), 5) << command.name;
+    EXPECT_THAT(cli_.err(), HasSubstr("coordinator: the output could not be written"));
+  }
+  EXPECT_EQ(Run({"help"}), 5);
+  cli_.coordinator.descriptions = {Description(SUCCEEDED)};
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"jobs"},
+                                               {"describe", "tiny-1"},
+                                               {"describe", "tiny-1", "--json"},
+                                               {"tasks"},
+                                               {"version"},
+                                               {"validate", job_}}) {
+    EXPECT_EQ(Run(args), 5) << args[0];
+  }
+  // Nobody would hear of the rest.
+  cli_.coordinator.descriptions = {Description(RUNNING)};
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 5);
+  // What failed for another reason keeps its code.
+  EXPECT_EQ(Run({"jobs", "--lots"}), 2);
+}
+
+TEST_F(CliTest, FlagsMayStandBeforeTheVerb) {
+  const std::string other = Write("o.textproto", R"pb(
+    coordinator { address: "unix-abstract:other" }
+    ps { address: "unix-abstract:p" })pb");
+  EXPECT_EQ(Run({"--cluster=" + other, "jobs"}), 0);
+  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_EQ(Run({"--cluster", other, "--json", "jobs"}), 0);
+  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_THAT(cli_.out(), HasSubstr("{\"schema_version\":1,\"jobs\":["));
+  EXPECT_EQ(Run({"--cluster=" + other, "help"}), 0);
+  EXPECT_EQ(Run({"--help"}), 0);
+  EXPECT_EQ(Run({"--version"}), 0);
+  EXPECT_EQ(Run({"--cluster=" + other}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("a verb is missing"));
+  EXPECT_EQ(Run({"--cluster=" + other, "jbs"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("there is no verb \"jbs\"; did you mean \"jobs\"?"));
+}
+
+// What a hint says is to be typed must mean the same cluster.
+TEST_F(CliTest, HintsHaveTheClusterThatWasGiven) {
+  const std::string other = Write("my cluster.textproto", kCluster);
+  cli_.coordinator.descriptions = {Description(RUNNING)};
+  cli_.signal_after = absl::Seconds(1);
+  EXPECT_EQ(Run({"watch", "tiny-1", "--cluster=" + other}), 130);
+  EXPECT_THAT(cli_.err(),
+              HasSubstr("watch it again: coordinator watch tiny-1 --cluster='" + other + "'"));
+  EXPECT_EQ(Run({"watch", "tiny-1"}), 130);
+  EXPECT_THAT(cli_.err(), HasSubstr("watch it again: coordinator watch tiny-1\n"));
+  EXPECT_EQ(Run({"jobs", "--cluster=" + cluster_}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("coordinator submit JOB.textproto --cluster=" + cluster_));
+  OrphanJob* const orphan = cli_.coordinator.list.add_orphan();
+  orphan->set_job("old-1");
+  EXPECT_EQ(Run({"jobs", "--cluster=" + cluster_}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("`coordinator delete old-1 --cluster=" + cluster_ + "` frees"));
+}
+
+TEST_F(CliTest, TasksAreListedWithTheirMachinesAndAddresses) {
+  cli_.coordinator.info = [] {
+    InfoReply info;
+    info.set_cluster("t");
+    info.set_pid(7);
+    info.set_host("alpha");
+    TaskStatus* const shard = info.add_task();
+    shard->set_task("ps/0");
+    shard->set_state("UP");
+    shard->set_pid(8);
+    shard->set_address("beta.lan:2222");
+    shard->set_silent_s(0.25);
+    TaskStatus* const worker = info.add_task();
+    worker->set_task("worker/0");
+    worker->set_state("NEVER SEEN");
+    worker->set_address("gamma.lan:2230");
+    return info;
+  };
+  EXPECT_EQ(Run({"tasks"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "task           state       pid      host   address                   seen\n"
+            "coordinator/0  UP          7        alpha  unix-abstract:cli-test-c  0.0 s ago\n"
+            "ps/0           UP          8        -      beta.lan:2222             0.2 s ago\n"
+            "worker/0       NEVER SEEN  -        -      gamma.lan:2230            -\n");
+  EXPECT_EQ(Run({"tasks", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"cluster\":\"t\",\"tasks\":["
+            "{\"task\":\"coordinator/0\",\"state\":\"UP\",\"pid\":7,\"host\":\"alpha\","
+            "\"address\":\"unix-abstract:cli-test-c\",\"silent_s\":0},"
+            "{\"task\":\"ps/0\",\"state\":\"UP\",\"pid\":8,\"host\":\"\","
+            "\"address\":\"beta.lan:2222\",\"silent_s\":0.25},"
+            "{\"task\":\"worker/0\",\"state\":\"NEVER SEEN\",\"pid\":0,\"host\":\"\","
+            "\"address\":\"gamma.lan:2230\",\"silent_s\":null}]}\n");
 }
 
 TEST_F(CliTest, AResizedTerminalIsDrawnAnew) {

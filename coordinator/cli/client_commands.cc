@@ -45,6 +45,10 @@ constexpr Command kCommands[] = {
      RunCheckpoint},
     {"drain", "worker/N [flags]", "let a worker finish its push and leave",
      "  coordinator drain worker/1 --wait\n", RunDrain},
+    {"tasks", "[flags]", "list the cluster's tasks: states, machines, addresses",
+     "  coordinator tasks\n"
+     "  coordinator tasks --json\n",
+     RunTasks},
     {"chaos", "--plan=FILE [flags]", "kill, stop and slow tasks of this machine under a job",
      "  coordinator chaos --plan=configs/chaos/demo.textproto\n"
      "  coordinator chaos --plan=my_plan.textproto --job=lenet-1 --json > report.json\n",

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status.h"
@@ -30,6 +34,14 @@ std::string FindAbove(std::string file, const std::string& relative) {
   return "";
 }
 
+// In quotes where a shell would take it for something else.
+std::string ForShell(const std::string& text) {
+  const bool plain = std::ranges::all_of(text, [](unsigned char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("/._-+,:@%", c);
+  });
+  return plain ? text : absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
 }  // namespace
 
 Invocation::Invocation(const Command& command, std::span<const char* const> args,
@@ -44,6 +56,11 @@ Invocation::Invocation(const Command& command, std::span<const char* const> args
 }
 
 std::string Invocation::name() const { return absl::StrCat(env().program, " ", command_.name); }
+
+std::string Invocation::CommandLine(absl::string_view command) const {
+  return absl::StrCat(env().program, " ", command,
+                      cluster_file_.empty() ? "" : " --cluster=", ForShell(cluster_file_));
+}
 
 std::string Invocation::Help() const {
   const std::string examples = absl::StrReplaceAll(
@@ -93,13 +110,14 @@ void Invocation::Note(absl::string_view text) const {
 }
 
 ClusterFlag::ClusterFlag(Invocation* call) : call_(call) {
-  call->flags().Add("cluster", &path_,
+  call->flags().Add("cluster", &call->cluster_file(),
                     absl::StrCat("the cluster file; else MONSOON_CLUSTER, else ", kDefaultCluster));
 }
 
-absl::StatusOr<LoadedCluster> ClusterFlag::Load() const {
+absl::StatusOr<LoadedCluster> ClusterFlag::Load(std::vector<Diagnostic>* warnings) const {
   const Environment& env = call_->env();
-  std::string path = path_.empty() ? env.default_cluster : path_;
+  const std::string& given = call_->cluster_file();
+  std::string path = given.empty() ? env.default_cluster : given;
   if (path.empty()) {
     path = kDefaultCluster;
     if (access(path.c_str(), R_OK) != 0) {
@@ -108,7 +126,7 @@ absl::StatusOr<LoadedCluster> ClusterFlag::Load() const {
       path = !called.empty() ? called : !built.empty() ? built : path;
     }
   }
-  return LoadCluster(path);
+  return LoadCluster(path, /*diagnostics=*/nullptr, {.warnings = warnings});
 }
 
 bool ClusterFlag::UpRunsCoordinator() const {

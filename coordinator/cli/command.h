@@ -12,6 +12,7 @@
 #include "common/base/flags.h"
 #include "common/base/log_settings.h"
 #include "common/config/cluster.h"
+#include "common/config/diagnostics.h"
 #include "coordinator/cli/environment.h"
 #include "coordinator/cli/exit_code.h"
 
@@ -56,6 +57,11 @@ class Invocation {
   void Print(absl::string_view text) const;
   // "coordinator describe", as the user called it.
   std::string name() const;
+  // Of --cluster (ClusterFlag); "": it was not given.
+  std::string& cluster_file() { return cluster_file_; }
+  // What to type for `command`, a verb with its arguments, to mean the same cluster:
+  // "coordinator watch lenet-1 --cluster=mine.textproto".
+  std::string CommandLine(absl::string_view command) const;
 
   // A message to the standard error: "coordinator: TEXT".
   void Note(absl::string_view text) const;
@@ -70,6 +76,7 @@ class Invocation {
   LogSettings log_;
   std::vector<std::string> positional_;
   std::string unreachable_hint_;
+  std::string cluster_file_;
 };
 
 // The --cluster flag and what comes of it.
@@ -78,10 +85,11 @@ class ClusterFlag {
   explicit ClusterFlag(Invocation* call);
 
   // Whether the flag was given (not only the environment variable).
-  bool given() const { return !path_.empty(); }
+  bool given() const { return !call_->cluster_file().empty(); }
   // --cluster, else MONSOON_CLUSTER, else configs/cluster/localhost.textproto
   // here or in the repository of this executable.
-  absl::StatusOr<LoadedCluster> Load() const;
+  // Receives warnings, if it is given.
+  absl::StatusOr<LoadedCluster> Load(std::vector<Diagnostic>* warnings = nullptr) const;
   // Whether an `up` on this machine runs the cluster's coordinator, which keeps its jobs:
   // should it not be there, it is started again.
   bool UpRunsCoordinator() const;
@@ -90,7 +98,6 @@ class ClusterFlag {
 
  private:
   Invocation* const call_;
-  std::string path_;
 };
 
 }  // namespace monsoon

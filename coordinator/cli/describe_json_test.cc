@@ -97,6 +97,8 @@ constexpr char kFull[] = R"pb(
     push_p99: 4.5
     step_p50: 5.5
     step_p99: 6.5
+    recent_fetch_p50: 7.5
+    recent_push_p50: 8.5
   }
   worker {
     task: 1
@@ -116,6 +118,8 @@ constexpr char kFull[] = R"pb(
     last_seen_ms: 1700000012000
     host: "attic"
     local_steps: 50
+    silent_s: 0.25
+    address: "alpha:2230"
   }
   worker { task: 2 state: "LOST" device: "CPU" threads: 1 }
   shard {
@@ -136,6 +140,7 @@ constexpr char kFull[] = R"pb(
     touched_table_stripes: 2
     rows_applied: 77
     rows_fetched: 99
+    address: "beta:2222"
   }
   table { name: "words" rows: 1010 columns: 16 }
   data { examples: 60000 blocks: 59 blocks_done: 18 blocks_released: 2 }
@@ -172,19 +177,19 @@ constexpr char kFullJson[] =
     R"("histogram":[[0,40],[1,50],[3,10]]},"shard_skew":{"now":1,"max":4},)"
     R"("fetch_width":{"p50":0,"max":2},)"
     R"("latency_ms":{"fetch_p50":1.5,"fetch_p99":2.5,"push_p50":3.5,"push_p99":4.5,)"
-    R"("step_p50":5.5,"step_p99":6.5},)"
+    R"("step_p50":5.5,"step_p99":6.5,"recent_fetch_p50":7.5,"recent_push_p50":8.5},)"
     R"("workers":[{"task":1,"pid":11,"state":"RUNNING","device":"CPU","threads":2,"steps":500,)"
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
     R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":"",)"
-    R"("host":"attic","local_steps":50},)"
+    R"("host":"attic","local_steps":50,"silent_s":0.25,"address":"alpha:2230"},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
     R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,"blocks_done":0,)"
     R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":"",)"
-    R"("local_steps":null}],)"
+    R"("local_steps":null,"silent_s":null,"address":""}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
     R"("rss_bytes":30000000,"table_rows":1010,"table_stripes":6,"touched_table_stripes":2,)"
-    R"("rows_applied":77,"rows_fetched":99}],)"
+    R"("rows_applied":77,"rows_fetched":99,"address":"beta:2222"}],)"
     R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
     R"("events":[{"elapsed_s":1.5,"kind":"worker_lost","task":"worker/2",)"
     R"("text":"no heartbeat for 3 s"}],)"

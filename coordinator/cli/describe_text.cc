@@ -198,19 +198,23 @@ std::string DeviceOf(const JobDescription::Worker& worker) {
   return replicas <= 1 ? device : absl::StrCat(worker.replicas(), "/", replicas, " ", device);
 }
 
+// Where a task listens, and on which machine it runs as far as that is known.
+std::string PlaceOf(const std::string& address, const std::string& host) {
+  return host.empty()      ? (address.empty() ? "-" : address)
+         : address.empty() ? absl::StrCat("on ", host)
+                           : absl::StrCat(address, " on ", host);
+}
+
 void AppendTasks(const JobDescription& job, std::string* text) {
   absl::StrAppend(text,
                   "\nworker  pid      state       device  steps     examples/s  "
-                  "staleness p50  blocks\n");
+                  "staleness p50  blocks    at\n");
   for (const JobDescription::Worker& worker : job.worker()) {
-    absl::StrAppendFormat(text, "%-6d  %-7d  %-10s  %-6s  %-8d  %-10.0f  %-13s  %d\n",
+    absl::StrAppendFormat(text, "%-6d  %-7d  %-10s  %-6s  %-8d  %-10.0f  %-13s  %-8d  %s\n",
                           worker.task(), worker.pid(), worker.state(), DeviceOf(worker),
                           worker.steps(), worker.examples_per_s(),
                           worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-",
-                          worker.blocks_done());
-    if (!worker.host().empty()) {
-      absl::StrAppend(text, "        on ", worker.host(), "\n");
-    }
+                          worker.blocks_done(), PlaceOf(worker.address(), worker.host()));
     if (worker.has_local_steps()) {
       absl::StrAppend(text, "        takes ", worker.local_steps(), " local steps\n");
     }
@@ -218,12 +222,14 @@ void AppendTasks(const JobDescription& job, std::string* text) {
       absl::StrAppend(text, "        waits for ", worker.waits_for(), "\n");
     }
   }
-  absl::StrAppend(text, "\nshard   pid      range                  stripes  versions     pushes\n");
+  absl::StrAppend(text,
+                  "\nshard   pid      range                  stripes  versions     pushes    at\n");
   for (const JobDescription::Shard& shard : job.shard()) {
-    absl::StrAppendFormat(text, "%-6d  %-7d  %-21s  %-7d  %-11s  %d\n", shard.task(), shard.pid(),
-                          absl::StrCat("[", shard.begin(), ", ", shard.end(), ")"), shard.stripes(),
+    absl::StrAppendFormat(text, "%-6d  %-7d  %-21s  %-7d  %-11s  %-8d  %s\n", shard.task(),
+                          shard.pid(), absl::StrCat("[", shard.begin(), ", ", shard.end(), ")"),
+                          shard.stripes(),
                           absl::StrCat(shard.version_min(), "..", shard.version_max()),
-                          shard.pushes());
+                          shard.pushes(), PlaceOf(shard.address(), ""));
   }
 }
 
@@ -241,17 +247,18 @@ void AppendEvents(const JobDescription& job, std::string* text) {
 
 namespace {
 
-std::string OrphansText(const ListReply& jobs, const std::string& program) {
+std::string OrphansText(const ListReply& jobs, CommandHint hint) {
   std::string text;
   for (const OrphanJob& orphan : jobs.orphan()) {
     absl::StrAppendFormat(
         &text,
-        "%s: slices that an earlier coordinator left on %s, %.1f MiB; `%s delete %s` "
+        "%s: slices that an earlier coordinator left on %s, %.1f MiB; `%s` "
         "frees them\n",
         orphan.job(),
         absl::StrJoin(orphan.shard(), ", ",
                       [](std::string* out, uint32_t shard) { absl::StrAppend(out, "ps/", shard); }),
-        static_cast<double>(orphan.memory_bytes()) / (1 << 20), program, orphan.job());
+        static_cast<double>(orphan.memory_bytes()) / (1 << 20),
+        hint(absl::StrCat("delete ", orphan.job())));
   }
   return text;
 }
@@ -282,10 +289,10 @@ std::string BytesText(uint64_t bytes) {
   return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
-std::string JobsText(const ListReply& jobs, const std::string& program) {
+std::string JobsText(const ListReply& jobs, CommandHint hint) {
   if (jobs.job().empty()) {
-    return absl::StrCat("no jobs; submit one: ", program, " submit JOB.textproto\n",
-                        OrphansText(jobs, program));
+    return absl::StrCat("no jobs; submit one: ", hint("submit JOB.textproto"), "\n",
+                        OrphansText(jobs, hint));
   }
   size_t width = 3;
   for (const JobSummary& summary : jobs.job()) {
@@ -299,7 +306,7 @@ std::string JobsText(const ListReply& jobs, const std::string& program) {
         JobState_Name(summary.state()), summary.percent(), summary.elapsed_s(),
         summary.disk_bytes() == 0 ? "-" : BytesText(summary.disk_bytes()), summary.reason());
   }
-  return text + OrphansText(jobs, program);
+  return text + OrphansText(jobs, hint);
 }
 
 std::string DescribeText(const JobDescription& job) {

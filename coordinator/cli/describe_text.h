@@ -6,12 +6,17 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "proto/coordinator.pb.h"
 
 namespace monsoon {
 
+// A command line, to be typed, for a verb with its arguments (Invocation::CommandLine).
+using CommandHint = absl::FunctionRef<std::string(absl::string_view command)>;
+
 // A table with a line a job, oldest first.
-std::string JobsText(const ListReply& jobs, const std::string& program);
+std::string JobsText(const ListReply& jobs, CommandHint hint);
 
 // "12.3 MiB", "830 B".
 std::string BytesText(uint64_t bytes);

@@ -113,9 +113,8 @@ absl::StatusOr<ExportedModel> ReadFromDisk(const Invocation& call,
     call.Note(why);
   }
   call.Note(absl::StrCat(
-      "taken from the checkpoint in ", place->folder, ": ", CheckpointName(content), ", made ",
-      AgeText(call.env().clock->WallTime() - absl::FromUnixMillis(content.context().ordered_ms())),
-      " ago: ", content.context().reason()));
+      "taken from the checkpoint in ", place->folder, ": ", CheckpointName(content), ", ",
+      AgeText(content.context(), call.env().clock->WallTime()), ": ", content.context().reason()));
   for (const std::string& line : skipped) {
     call.Note(absl::StrCat("passed over: ", line));
   }

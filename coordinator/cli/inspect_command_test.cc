@@ -41,6 +41,26 @@ TEST_F(InspectTest, TellsAllOfAJob) {
   EXPECT_TRUE(cli_.coordinator.calls.empty());
 }
 
+// A checkpoint of another machine, or a clock that was set back.
+TEST_F(InspectTest, AClockAheadTellsNoAge) {
+  cli_.clock.Advance(absl::Hours(24 * 365));
+  Keep({.generation = 7});
+  cli_.clock.Advance(-absl::Hours(24 * 300));
+  EXPECT_EQ(Run({"inspect", "tiny-1"}), 0);
+  EXPECT_THAT(cli_.out(),
+              HasSubstr(", made at 1971-01-01 00:58 UTC, which this machine's clock has "
+                        "not reached: every 10 s\n"));
+  const google::protobuf::Struct json = Json("latest");
+  EXPECT_TRUE(json.fields()
+                  .at("generations")
+                  .list_value()
+                  .values(0)
+                  .struct_value()
+                  .fields()
+                  .at("age_s")
+                  .has_null_value());
+}
+
 TEST_F(InspectTest, JsonHasItAll) {
   Keep({.generation = 7});
   const google::protobuf::Struct json = Json("latest");

@@ -85,7 +85,8 @@ int RunJobs(Invocation& call) {
   if (jobs.json()) {
     call.Print(JobsJson(*list));
   } else {
-    *call.env().out << JobsText(*list, call.env().program);
+    *call.env().out << JobsText(
+        *list, [&call](absl::string_view command) { return call.CommandLine(command); });
   }
   return kExitOk;
 }

@@ -111,7 +111,7 @@ absl::StatusOr<SubmitReply> Submit(const Invocation& call, JobClient* client,
     if (call.env().wait(Patience::kPause).has_value()) {
       return absl::CancelledError(
           absl::StrCat("interrupted before the coordinator confirmed the job: `",
-                       call.env().program, " jobs` tells"));
+                       call.CommandLine("jobs"), "` tells"));
     }
     reply = client->Submit(request);
   }

@@ -3,10 +3,14 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/config/diagnostics.h"
+#include "common/process/own_machine.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/launcher/up.h"
 
@@ -70,11 +74,17 @@ int RunUpCommand(Invocation& call) {
   if (const absl::Status status = ParseFaultOptions(options.plan.fault).status(); !status.ok()) {
     return call.Usage(status.message());
   }
-  const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
+  std::vector<Diagnostic> warnings;
+  const absl::StatusOr<LoadedCluster> loaded = cluster.Load(&warnings);
   if (!loaded.ok()) {
     call.Fail(loaded.status());
     return kExitUsage;
   }
+  for (const Diagnostic& warning : warnings) {
+    *call.env().err << FormatDiagnostic(warning, "warning") << "\n";
+  }
+  const OwnMachine machine = OwnMachine::Look();
+  options.plan.is_own_host = [&machine](const std::string& host) { return machine.Is(host); };
   options.supervisor.restart = *policy;
   options.plan.cluster_path = loaded->path;
   options.plan.verbosity = call.log().verbosity;

@@ -22,14 +22,13 @@ class Watcher {
         out_(output == WatchOutput::kData ? *env_.out : *env_.err) {}
 
   void Show(const JobDescription& job) {
-    const int64_t now_ms = absl::ToUnixMillis(env_.clock->WallTime());
     if (!env_.terminal || output_ != WatchOutput::kData) {
-      out_ << WatchLines(job, now_ms) << "\n" << std::flush;
+      out_ << WatchLines(job) << "\n" << std::flush;
       return;
     }
     const TerminalSize size = env_.terminal_size();
     const std::vector<std::string> lines =
-        WatchScreen(job, now_ms, {.columns = size.columns, .rows = size.rows, .color = env_.color});
+        WatchScreen(job, {.columns = size.columns, .rows = size.rows, .color = env_.color});
     std::string frame;
     if (shown_lines_ > 0 && size == shown_at_) {
       frame = absl::StrCat("\x1b[", shown_lines_, "A\r\x1b[J");
@@ -42,6 +41,9 @@ class Watcher {
     shown_at_ = size;
     out_ << frame << std::flush;
   }
+
+  // False: what was shown could not be written, and more of it cannot either.
+  bool is_heard() const { return out_.good(); }
 
   // The same once more if the terminal has another size by now.
   void Resize(const JobDescription& job) {
@@ -99,6 +101,9 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job, 
       if (HasEnded(state)) {
         return watcher.End(*description);
       }
+      if (!watcher.is_heard()) {
+        return kExitData;  // RunCli says it
+      }
       pause = kLook - (env.clock->Now() - asked_at);
     } else if (!patience->GoesOn(description.status())) {
       return call.Fail(description.status());
@@ -107,7 +112,8 @@ int WatchJob(const Invocation& call, JobClient* client, const std::string& job, 
     do {
       if (const std::optional<int> signal = env.wait(next - env.clock->Now())) {
         if (patience->answered()) {
-          call.Note(absl::StrCat(id, " goes on; watch it again: ", env.program, " watch ", id));
+          call.Note(absl::StrCat(
+              id, " goes on; watch it again: ", call.CommandLine(absl::StrCat("watch ", id))));
         }
         return 128 + *signal;
       }

@@ -40,6 +40,11 @@ std::string Quantile(const JobDescription& job, double q) {
   return CountOr(ValueQuantile(counts, q));
 }
 
+bool HasEnded(const JobDescription& job) {
+  const JobState state = job.summary().state();
+  return state == SUCCEEDED || state == FAILED || state == CANCELLED;
+}
+
 // The newest evaluation's accuracy, if it has one.
 std::string TestAccuracy(const JobDescription& job) {
   const bool known = !job.evaluation().empty() && job.evaluation().rbegin()->has_test_accuracy();
@@ -74,8 +79,21 @@ std::string Epochs(const JobDescription::Progress& progress) {
                                                      : Fixed(epochs, 2));
 }
 
-double AgeSeconds(const JobDescription::Worker& worker, int64_t now_ms) {
-  return static_cast<double>(std::max<int64_t>(0, now_ms - worker.last_seen_ms())) / 1000.0;
+std::string Age(const JobDescription::Worker& worker) {
+  return FixedOr(worker.has_silent_s(), worker.silent_s(), 1);
+}
+
+// Of the last seconds; of a job that has ended, of all of it.
+std::string FetchMs(const JobDescription& job) {
+  const JobDescription::Latency& latency = job.latency_ms();
+  return HasEnded(job) ? FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1)
+                       : FixedOr(latency.has_recent_fetch_p50(), latency.recent_fetch_p50(), 1);
+}
+
+std::string PushMs(const JobDescription& job) {
+  const JobDescription::Latency& latency = job.latency_ms();
+  return HasEnded(job) ? FixedOr(latency.has_push_p50(), latency.push_p50(), 1)
+                       : FixedOr(latency.has_recent_push_p50(), latency.recent_push_p50(), 1);
 }
 
 std::string WorkerStaleness(const JobDescription::Worker& worker) {
@@ -177,7 +195,6 @@ std::string BarLine(const std::string& at, double percent, int columns) {
 
 std::string DownpourFields(const JobDescription& job) {
   const JobDescription::Progress& progress = job.progress();
-  const JobDescription::Latency& latency = job.latency_ms();
   return absl::StrCat(
       " epoch=", Epochs(progress), " percent=", Fixed(progress.percent(), 1),
       " step=", progress.step(), " loss=", FixedOr(progress.has_loss(), progress.loss(), 4),
@@ -185,8 +202,7 @@ std::string DownpourFields(const JobDescription& job) {
       " test_acc=", TestAccuracy(job),
       " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
       " stale_p50=", Quantile(job, 0.5), " stale_p99=", Quantile(job, 0.99),
-      " fetch_ms=", FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1),
-      " push_ms=", FixedOr(latency.has_push_p50(), latency.push_p50(), 1),
+      " fetch_ms=", FetchMs(job), " push_ms=", PushMs(job),
       " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0), TestMetrics(job, " ", "="));
 }
 
@@ -207,17 +223,14 @@ std::string BatchFields(const JobDescription& job) {
 // The bar with what it shows, then the figures.
 std::vector<std::string> DownpourScreen(const JobDescription& job, int columns) {
   const JobDescription::Progress& progress = job.progress();
-  const JobDescription::Latency& latency = job.latency_ms();
-  return {
-      BarLine(absl::StrCat("epoch ", Epochs(progress)), progress.percent(), columns),
-      absl::StrCat("step ", progress.step(), "  loss ",
-                   FixedOr(progress.has_loss(), progress.loss(), 4), "  accuracy ",
-                   FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), "  test ",
-                   TestAccuracy(job), TestMetrics(job, "  ", " "), "  examples/s ",
-                   FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
-      absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99), "  fetch ",
-                   FixedOr(latency.has_fetch_p50(), latency.fetch_p50(), 1), " ms  push ",
-                   FixedOr(latency.has_push_p50(), latency.push_p50(), 1), " ms")};
+  return {BarLine(absl::StrCat("epoch ", Epochs(progress)), progress.percent(), columns),
+          absl::StrCat("step ", progress.step(), "  loss ",
+                       FixedOr(progress.has_loss(), progress.loss(), 4), "  accuracy ",
+                       FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
+                       "  test ", TestAccuracy(job), TestMetrics(job, "  ", " "), "  examples/s ",
+                       FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
+          absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99),
+                       "  fetch ", FetchMs(job), " ms  push ", PushMs(job), " ms")};
 }
 
 std::vector<std::string> BatchScreen(const JobDescription& job, int columns) {
@@ -252,7 +265,7 @@ std::string MoreWorkers(const JobDescription& job, int first) {
 }
 
 // At most `room` lines, which is at least 2.
-std::vector<std::string> WorkerTable(const JobDescription& job, int64_t now_ms, size_t room) {
+std::vector<std::string> WorkerTable(const JobDescription& job, size_t room) {
   std::vector<std::string> lines = {"worker  state           step  examples/s  staleness  seen"};
   for (int i = 0; i < job.worker_size(); ++i) {
     const bool last_line = lines.size() + 1 == room;
@@ -261,16 +274,16 @@ std::vector<std::string> WorkerTable(const JobDescription& job, int64_t now_ms, 
       break;
     }
     const JobDescription::Worker& worker = job.worker(i);
-    lines.push_back(absl::StrFormat("%6d  %-10s %9d  %10.0f  %9s  %.1f s ago", worker.task(),
+    lines.push_back(absl::StrFormat("%6d  %-10s %9d  %10.0f  %9s  %s s ago", worker.task(),
                                     worker.state(), worker.steps(), worker.examples_per_s(),
-                                    WorkerStaleness(worker), AgeSeconds(worker, now_ms)));
+                                    WorkerStaleness(worker), Age(worker)));
   }
   return lines;
 }
 
 }  // namespace
 
-std::string WatchLines(const JobDescription& job, int64_t now_ms) {
+std::string WatchLines(const JobDescription& job) {
   std::string text =
       absl::StrCat("t=", Fixed(job.summary().elapsed_s(), 1), " job=", job.summary().job(),
                    " state=", JobState_Name(job.summary().state()));
@@ -279,8 +292,7 @@ std::string WatchLines(const JobDescription& job, int64_t now_ms) {
   for (const JobDescription::Worker& worker : job.worker()) {
     absl::StrAppend(&text, "\n  worker=", worker.task(), " state=", worker.state(),
                     " step=", worker.steps(), " ex_s=", Fixed(worker.examples_per_s(), 0),
-                    " stale_p50=", WorkerStaleness(worker),
-                    " age_s=", Fixed(AgeSeconds(worker, now_ms), 1));
+                    " stale_p50=", WorkerStaleness(worker), " age_s=", Age(worker));
   }
   return text;
 }
@@ -298,8 +310,7 @@ std::string FormatTimeLeft(double seconds) {
                        : absl::StrFormat("%d:%02d", total / 60, total % 60);
 }
 
-std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
-                                     const ScreenOptions& options) {
+std::vector<std::string> WatchScreen(const JobDescription& job, const ScreenOptions& options) {
   const JobDescription::Progress& progress = job.progress();
   const JobState state = job.summary().state();
   std::vector<std::string> lines;
@@ -325,7 +336,7 @@ std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
   }
   const size_t room = static_cast<size_t>(std::max(options.rows - 1, 1));
   if (lines.size() + 2 <= room) {  // the table's head and a line
-    for (const std::string& line : WorkerTable(job, now_ms, room - lines.size())) {
+    for (const std::string& line : WorkerTable(job, room - lines.size())) {
       lines.push_back(Cut(line, options.columns));
     }
   }

@@ -3,7 +3,6 @@
 // Thread safety: pure functions.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +11,7 @@
 namespace monsoon {
 
 // A line of progress and one a worker, without a last newline; "-" stands for
-// what is not measured. `now_ms` is Unix time, for the workers' age.
+// what is not measured. Latencies are those of the last seconds.
 //
 //   t=12.0 job=lenet-1 state=RUNNING epoch=3.20/10 percent=32.0 step=1499 ...
 //     worker=0 state=RUNNING step=500 ex_s=1770 stale_p50=1 age_s=0.2
@@ -22,7 +21,7 @@ namespace monsoon {
 //   t=12.0 job=lenet-1 state=RUNNING iteration=3 percent=3.0 f=0.4312 grad=1.2e-02 ...
 //
 // While the job has a reason to wait, the line ends with it: reason="waits for ps/1 ...".
-std::string WatchLines(const JobDescription& job, int64_t now_ms);
+std::string WatchLines(const JobDescription& job);
 
 // "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131", and the reason
 // of the end as in WatchLines, if it has one.
@@ -37,8 +36,7 @@ struct ScreenOptions {
 // The screen's lines: at most `rows` less the one that the cursor stands on, each
 // at most `columns` wide (escapes not counted). Workers that find no room are
 // counted by state in the last line.
-std::vector<std::string> WatchScreen(const JobDescription& job, int64_t now_ms,
-                                     const ScreenOptions& options);
+std::vector<std::string> WatchScreen(const JobDescription& job, const ScreenOptions& options);
 
 // "1:02:03", "2:03".
 std::string FormatTimeLeft(double seconds);

@@ -29,6 +29,7 @@ HeartbeatRequest ReplicaMembership::MakeRequest() const {
   request.set_incarnation(incarnation_);
   request.set_term(term_);
   request.set_guest(options_.guest);
+  request.set_process(options_.process);
   request.set_host(options_.host);
   request.set_enters_job(options_.enters_job);
   request.set_enters_job_term(options_.enters_job_term);

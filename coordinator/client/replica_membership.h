@@ -23,10 +23,11 @@ bool SameSession(const SessionKey& a, const SessionKey& b);
 class ReplicaMembership {
  public:
   struct Options {
-    std::string cluster;  // the cluster file's name of it
-    uint32_t task = 0;    // worker/`task` of the cluster file; a guest's comes with joining
-    uint64_t guest = 0;   // not 0: not in the cluster file; random, of this process's life
-    std::string host;     // a guest's machine, shown to people
+    std::string cluster;   // the cluster file's name of it
+    uint32_t task = 0;     // worker/`task` of the cluster file; a guest's comes with joining
+    uint64_t guest = 0;    // not 0: not in the cluster file; random, of this process's life
+    uint64_t process = 0;  // random, of this process's life; 0: not drawn
+    std::string host;      // of its machine, shown to people
     // The job that a guest is there for alone (ReplicaClient::Enter); "": any.
     std::string enters_job;
     uint64_t enters_job_term = 0;

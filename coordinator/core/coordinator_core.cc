@@ -11,7 +11,7 @@ namespace monsoon {
 
 CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
                                  StateWriter::Observer observer, CoordinatorState state)
-    : registry_(cluster, pid, moment.now, std::move(observer), std::move(state)),
+    : registry_(cluster, pid, moment, std::move(observer), std::move(state)),
       order_({
           // A job that ends badly gives up shards that are lost or empty first: its sessions are
           // closed there without them. Slices are made and freed before anything else is asked

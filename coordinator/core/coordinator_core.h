@@ -93,7 +93,7 @@ class CoordinatorCore {
   absl::StatusOr<JobLocation> Locate(const std::string& job, Moment moment) const {
     return requests_.Locate(job, moment);
   }
-  InfoReply Info() const { return requests_.Info(); }
+  InfoReply Info(Moment moment) const { return requests_.Info(moment); }
   // As Membership::Drain. What its session has done stays, and the rest is others'.
   absl::StatusOr<TaskStatus> Drain(uint32_t worker) { return requests_.Drain(worker); }
   bool Exists(const std::string& job) const { return registry_.jobs.Lookup(job) != nullptr; }

@@ -77,6 +77,11 @@ TEST_F(CoreCheckpointsTest, EverySoManySecondsWhileThereIsSomethingNew) {
   EXPECT_EQ(durability.ordered(), 0u);
   EXPECT_GE(durability.age_s(), 0.1);
   EXPECT_LE(durability.age_s(), 1.1);
+  // Whatever people do to the wall clock.
+  for (const absl::Duration ahead : {absl::Hours(24 * 3650), -absl::Hours(24 * 3650)}) {
+    h_.SetWallClockAhead(ahead);
+    EXPECT_EQ(Durability().age_s(), durability.age_s());
+  }
   EXPECT_EQ(durability.disk_bytes(), 4000u);
   EXPECT_THAT(durability.state_dir(), ElementsAre("ps/0: /state/0", "ps/1: /state/1"));
   EXPECT_EQ(h_.Describe().summary().disk_bytes(), 4000u);

@@ -59,7 +59,7 @@ TEST_F(CoreGuestsTest, AJobWaitsForThemWhereNoWorkerIsListed) {
 
 TEST_F(CoreGuestsTest, AreShownByTheirMachine) {
   h_.Beat(1);
-  const InfoReply info = h_.core().Info();
+  const InfoReply info = h_.core().Info(h_.now());
   EXPECT_EQ(info.task(3).task(), "worker/1");
   EXPECT_EQ(info.task(3).address(), "a guest on attic");
   EXPECT_EQ(info.task(3).state(), "UP");

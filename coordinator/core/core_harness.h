@@ -79,7 +79,9 @@ class CoreHarness {
 
   CoordinatorCore& core() { return *core_; }
   FakeShard& shard(uint32_t index) { return shards_[index]; }
-  Moment now() const { return {now_, absl::ToInt64Milliseconds(now_)}; }
+  Moment now() const { return {now_, absl::ToInt64Milliseconds(now_ + wall_ahead_)}; }
+  // Somebody sets the wall clock.
+  void SetWallClockAhead(absl::Duration ahead) { wall_ahead_ = ahead; }
 
   // 70 samples in 4 blocks of 20, batches of 5.
   static JobPlan Plan(double epochs, uint32_t shards, uint32_t replicas) {
@@ -461,6 +463,7 @@ class CoreHarness {
   }
 
   Cluster cluster_;
+  absl::Duration wall_ahead_;
   absl::Duration now_ = absl::Seconds(1000);
   std::vector<FakeShard> shards_;
   std::vector<StateUpdate> updates_;

@@ -147,7 +147,7 @@ TEST_F(CoreIdentityTest, AJobWaitsForASilentShardAndGoesOn) {
   h_.Pass(absl::Seconds(29), {0, 1});
   EXPECT_EQ(h_.State(), RUNNING);
   EXPECT_THAT(h_.Events(), Contains("shard_silent ps/1"));
-  EXPECT_EQ(h_.core().Info().task(1).state(), "SUSPECT");
+  EXPECT_EQ(h_.core().Info(h_.now()).task(1).state(), "SUSPECT");
   h_.shard(1).silent = false;
   h_.Pass(absl::Seconds(1), {0, 1});
   EXPECT_EQ(h_.State(), RUNNING);

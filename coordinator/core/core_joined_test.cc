@@ -63,7 +63,7 @@ TEST_F(CoreEnterTest, ProgramsEnterAClosedClusterAndOtherGuestsDoNot) {
   EXPECT_THAT(h_.core().Heartbeat(h_.HeartbeatOf(1), h_.now()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("open: true")));
   Join(1, "gpt-1");
-  EXPECT_EQ(h_.core().Info().task(3).address(), "a program on attic, in gpt-1");
+  EXPECT_EQ(h_.core().Info(h_.now()).task(3).address(), "a program on attic, in gpt-1");
   const JobDescription described = h_.Describe("gpt-1");
   ASSERT_EQ(described.worker_size(), 1);
   EXPECT_EQ(described.worker(0).host(), "attic");
@@ -167,7 +167,7 @@ TEST_F(CoreEnterTest, AGuestOfAJobThatIsGoneIsTold) {
   const HeartbeatReply reply = h_.Beat(1);
   EXPECT_EQ(reply.job_ended(), FAILED);
   EXPECT_THAT(reply.job_reason(), HasSubstr("job gpt-9 is gone"));
-  EXPECT_EQ(h_.core().Info().task_size(), 3);
+  EXPECT_EQ(h_.core().Info(h_.now()).task_size(), 3);
   // Neither is a job of layers entered by a heartbeat alone, nor by its other name.
   h_.Submit(h_.Plan(1));
   for (const char* job : {"j-1", "latest"}) {

@@ -56,6 +56,33 @@ TEST_F(CoordinatorReasonsTest, NothingIsSaidWhileNothingIsMissing) {
   EXPECT_THAT(h_.Reason(), IsEmpty());
 }
 
+TEST_F(CoordinatorReasonsTest, WhatAllReplicasWaitForIsTheJobsReason) {
+  StartTraining(h_.Plan(2));
+  h_.Join(1);
+  ReplicaStats waits;
+  waits.set_steps(3);
+  waits.set_examples(30);
+  waits.set_waits_for("ps/0 at h:1: all 26 data streams are open");
+  ReplicaStats other = waits;
+  other.clear_waits_for();
+  const auto beat = [&](double seconds) {
+    for (double passed = 0; passed < seconds; passed += 0.5) {
+      h_.Beat(0, &waits);
+      h_.Beat(1, &other);
+      h_.Pass(absl::Seconds(0.5));
+    }
+  };
+  beat(8);
+  EXPECT_EQ(h_.Reason(), "") << "one of them goes on";
+  other.set_waits_for("ps/1 at h:2: no answer");
+  beat(1);
+  EXPECT_EQ(h_.Reason(),
+            "its workers wait: worker/0: ps/0 at h:1: all 26 data streams are open, worker/1: ps/1 "
+            "at h:2: no answer");
+  // Nobody knows how long for.
+  EXPECT_FALSE(h_.Describe().progress().has_eta_s());
+}
+
 TEST_F(CoordinatorReasonsTest, NamesTheFirstOfManyWorkersByAddress) {
   h_.Submit(h_.Plan(1));
   h_.Poll();
@@ -155,7 +182,7 @@ TEST_F(CoordinatorReasonsTest, AWorkerThatSaidGoodbyeIsLeft) {
   const JobDescription job = h_.Describe();
   ASSERT_EQ(job.worker_size(), 2);
   EXPECT_EQ(job.worker(1).state(), "LEFT");
-  EXPECT_EQ(h_.core().Info().task(3).state(), "LEFT");
+  EXPECT_EQ(h_.core().Info(h_.now()).task(3).state(), "LEFT");
 }
 
 TEST_F(CoordinatorReasonsTest, ParametersOnALostShardAreNotLocated) {

@@ -63,7 +63,7 @@ class FuzzedCoordinator {
 
   // What people look at, and what the next life begins with.
   void End() {
-    core_->Info();
+    core_->Info(now());
     const ListReply list = core_->List(now());
     for (const JobSummary& job : list.job()) {
       CHECK_OK(core_->Describe(job.job(), now()).status());

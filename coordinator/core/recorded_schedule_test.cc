@@ -193,7 +193,7 @@ class Schedule {
     const Moment now = coordinator_.now();
     const ListReply list = core.List(now);
     recording_.Add(list);
-    recording_.Add(core.Info());
+    recording_.Add(core.Info(now));
     for (const JobSummary& summary : list.job()) {
       recording_.Add(*core.Describe(summary.job(), now));
       const absl::StatusOr<JobLocation> location = core.Locate(summary.job(), now);

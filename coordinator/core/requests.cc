@@ -111,7 +111,7 @@ ListReply Requests::List(Moment moment) const {
 
 absl::StatusOr<JobDescription> Requests::Describe(const std::string& name, Moment moment) const {
   ASSIGN_OR_RETURN(const JobRecord* const job, jobs_.Find(name));
-  JobDescription description = DescribeJob(*job, Summarize(*job, moment), membership_, moment.now);
+  JobDescription description = DescribeJob(*job, Summarize(*job, moment), *registry_, moment.now);
   checkpoints_.DescribeDurability(*job, moment, description.mutable_durability());
   return description;
 }
@@ -192,6 +192,7 @@ TaskStatus Requests::WorkerStatus(uint32_t worker) const {
                  : member.state == Member::State::kLeft      ? "LEFT"
                                                              : "LOST");
   task.set_pid(member.pid);
+  task.set_host(member.host);
   task.set_last_seen_ms(member.last_seen_ms);
   return task;
 }
@@ -206,7 +207,7 @@ absl::StatusOr<TaskStatus> Requests::Drain(uint32_t worker) {
   return WorkerStatus(worker);
 }
 
-InfoReply Requests::Info() const {
+InfoReply Requests::Info(Moment moment) const {
   InfoReply reply;
   reply.set_cluster(cluster_.name());
   reply.set_pid(registry_->pid);
@@ -219,9 +220,16 @@ InfoReply Requests::Info() const {
     task->set_state(ShardStateName(shard.state));
     task->set_pid(shard.status.pid());
     task->set_last_seen_ms(shard.last_seen_ms);
+    if (shard.was_heard()) {
+      task->set_silent_s(absl::ToDoubleSeconds(moment.now - shard.last_seen));
+    }
   }
   for (uint32_t i = 0; i < membership_.size(); ++i) {
-    *reply.add_task() = WorkerStatus(i);
+    TaskStatus* const task = reply.add_task();
+    *task = WorkerStatus(i);
+    if (const Member& member = membership_.member(i); member.was_heard()) {
+      task->set_silent_s(absl::ToDoubleSeconds(moment.now - member.last_seen));
+    }
   }
   return reply;
 }

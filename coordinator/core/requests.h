@@ -46,7 +46,7 @@ class Requests {
   absl::StatusOr<JobSummary> Cancel(const std::string& name, Moment moment);
   absl::StatusOr<JobSummary> Delete(const std::string& name, Moment moment);
   absl::StatusOr<JobLocation> Locate(const std::string& name, Moment moment) const;
-  InfoReply Info() const;
+  InfoReply Info(Moment moment) const;
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);
 
  private:

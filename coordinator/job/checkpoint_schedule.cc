@@ -221,6 +221,7 @@ void CheckpointSchedule::NoteShard(uint32_t shard, const ShardJobStatus& status,
 
 void CheckpointSchedule::Hold(absl::Duration now) {
   const uint64_t before = state().held();
+  held_ordered_at_ = FromNanos(state().ordered_ns());
   writer_.Make([&](StateUpdate* update) {
     update->mutable_checkpoint_held()->set_generation(state().ordered());
     update->mutable_checkpoint_held()->set_at_ns(ToNanos(now));

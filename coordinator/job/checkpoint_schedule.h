@@ -112,6 +112,9 @@ class CheckpointSchedule {
 
   const CheckpointState& state() const { return writer_.job().checkpoint(); }
   bool under_way() const { return state().ordered() != 0; }
+  // When the generation that is held was ordered; nothing where that was not noticed in this
+  // life of the coordinator.
+  std::optional<absl::Duration> held_ordered_at() const { return held_ordered_at_; }
   // All sessions were closed when the newest generation was ordered, and it is held.
   bool last_is_held() const { return state().at_end() && state().held() == state().last(); }
   // Why the generation that is under way cannot be written, since the last one that was;
@@ -148,6 +151,7 @@ class CheckpointSchedule {
   // By worker: since when it waits for a generation that is ordered later.
   std::map<uint32_t, absl::Duration> waiting_;
   std::string reason_;  // of the newest request
+  std::optional<absl::Duration> held_ordered_at_;
   absl::Duration next_look_;
   absl::Duration look_pause_;
   std::string error_;

@@ -28,6 +28,7 @@
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_procedure.h"
 #include "coordinator/session/rate_window.h"
+#include "coordinator/session/recent_latency.h"
 #include "coordinator/session/replica_totals.h"
 #include "coordinator/session/session_ledger.h"
 #include "coordinator/session/step_pace.h"
@@ -51,6 +52,9 @@ struct JobFigures {
 
   ReplicaTotals totals;
   RateWindow rate;
+  RateWindow long_rate{absl::Minutes(30), absl::Seconds(1)};  // for the time that is left
+  RecentLatency recent_fetch;
+  RecentLatency recent_push;
   std::map<uint32_t, RateWindow> worker_rate;
   std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
   std::map<uint32_t, CutWorker> cut;             // by worker

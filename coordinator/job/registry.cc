@@ -5,11 +5,12 @@
 
 namespace monsoon {
 
-Registry::Registry(const Cluster& cluster, uint32_t pid, absl::Duration now,
-                   StateWriter::Observer observer, CoordinatorState state)
+Registry::Registry(const Cluster& cluster, uint32_t pid, Moment now, StateWriter::Observer observer,
+                   CoordinatorState state)
     : cluster(cluster),
       pid(pid),
-      started(now),
+      started(now.now),
+      started_unix_ms(now.unix_ms),
       writer(std::move(observer), std::move(state)),
       membership({.cluster = cluster.name(),
                   .workers = static_cast<uint32_t>(cluster.worker_size()),

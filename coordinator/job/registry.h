@@ -29,8 +29,8 @@ struct Moment {
 
 class Registry {
  public:
-  // As CoordinatorCore's; this life begins at `now`.
-  Registry(const Cluster& cluster, uint32_t pid, absl::Duration now, StateWriter::Observer observer,
+  // As CoordinatorCore's; this life begins now.
+  Registry(const Cluster& cluster, uint32_t pid, Moment now, StateWriter::Observer observer,
            CoordinatorState state);
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
@@ -49,6 +49,7 @@ class Registry {
   const Cluster cluster;
   const uint32_t pid;
   const absl::Duration started;
+  const int64_t started_unix_ms;
   StateWriter writer;  // the durable state; all that follows is volatile
   Membership membership;
   ShardMonitor shards;

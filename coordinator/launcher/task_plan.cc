@@ -3,9 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
@@ -31,7 +33,7 @@ class Planner {
     const std::string binary = BinaryName(role);
     const std::string name =
         absl::StrCat(role == TaskRole::kParameterServer ? "ps" : binary, "/", index);
-    if (!IsLoopback(address)) {
+    if (!IsLocal(address)) {
       plan_.not_local.push_back(absl::StrCat(name, " at ", address));
       return absl::OkStatus();
     }
@@ -64,6 +66,19 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Each host is asked for once: a look-up may take seconds.
+  bool IsLocal(const std::string& address) {
+    const absl::StatusOr<Address> parsed = ParseAddress(address);
+    if (IsLoopback(address) || !parsed.ok()) {
+      return parsed.ok();
+    }
+    const auto [known, is_new] = own_hosts_.try_emplace(parsed->host, false);
+    if (is_new) {
+      known->second = options_.is_own_host && options_.is_own_host(parsed->host);
+    }
+    return known->second;
+  }
+
   UpPlan Take() { return std::move(plan_); }
 
  private:
@@ -81,6 +96,7 @@ class Planner {
 
   const PlanOptions& options_;
   UpPlan plan_;
+  std::map<std::string, bool> own_hosts_;
 };
 
 }  // namespace
@@ -117,7 +133,9 @@ absl::StatusOr<UpPlan> PlanTasks(const Cluster& cluster, const PlanOptions& opti
   if (plan.tasks.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.cluster_path,
-        ": no task has a loopback or unix address, so there is nothing to start here"));
+        ": no task has a loopback or unix address, or this machine's name or one of its addresses: "
+        "there is nothing to start here. It has ",
+        absl::StrJoin(plan.not_local, ", ")));
   }
   return plan;
 }

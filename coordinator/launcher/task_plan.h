@@ -1,6 +1,7 @@
 // What `up` starts: the local tasks of a cluster file and their command lines.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct PlanOptions {
   std::string self_path;    // this executable; the others are found beside it
   std::string bin_dir;      // empty: as built by Bazel around self_path
   std::string port_folder;  // where port files go
+  // Whether a task's host, which is not the loopback, is this machine; null: none is.
+  std::function<bool(const std::string& host)> is_own_host;
   bool insecure = false;
   std::string fault;
   // Of each task's log; "": its own choice, and no file.
@@ -37,8 +40,8 @@ struct UpPlan {
   std::vector<std::string> not_local;  // "worker/3 at 10.0.0.7:2223"
 };
 
-// The tasks with a loopback or Unix address. InvalidArgument when there is
-// none; NotFound names the binary that is missing and how to get it.
+// The tasks with a loopback or Unix address, and those whose host is this machine. InvalidArgument
+// when there is none; NotFound names the binary that is missing and how to get it.
 absl::StatusOr<UpPlan> PlanTasks(const Cluster& cluster, const PlanOptions& options);
 
 // BIN_DIR/NAME/NAME, BIN_DIR/NAME, or without `bin_dir` ../NAME/NAME from this

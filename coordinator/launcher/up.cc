@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/config/state_dir.h"
 #include "common/process/signal_fd.h"
+#include "common/transport/grpc/reachability.h"
 #include "coordinator/launcher/port_folder.h"
 #include "coordinator/launcher/port_probe.h"
 #include "coordinator/launcher/up_lock.h"
@@ -22,6 +23,16 @@ constexpr int kExitConfiguration = 2;
 // The coordinator's verdict over a lost shard, and a watcher's next look at it
 // (1 s), come within this after the cluster's lost_after_ms.
 constexpr absl::Duration kNoticeMargin = absl::Milliseconds(1300);
+
+// Each task would end for it.
+absl::Status CheckExposure(const std::vector<TaskPlan>& tasks, bool insecure) {
+  for (const TaskPlan& task : tasks) {
+    if (const absl::Status status = CheckReachability(task.address, insecure); !status.ok()) {
+      return Annotate(status, task.name);
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckAddresses(const std::vector<TaskPlan>& tasks) {
   std::vector<std::string> busy;
@@ -52,6 +63,7 @@ absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
                    PortFolder::Make(PortFolder::DefaultRoot()));
   options.plan.port_folder = folder->path();
   ASSIGN_OR_RETURN(UpPlan plan, PlanTasks(cluster, options.plan));
+  RETURN_IF_ERROR(CheckExposure(plan.tasks, options.plan.insecure));
   RETURN_IF_ERROR(CheckAddresses(plan.tasks));
   if (!plan.not_local.empty()) {
     WriteFully(options.supervisor.err_fd,

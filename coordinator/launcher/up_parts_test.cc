@@ -272,6 +272,28 @@ TEST_F(TaskPlanTest, IndexIsThatOfTheClusterFile) {
   EXPECT_EQ(plan.tasks[0].index, 1);
 }
 
+TEST_F(TaskPlanTest, WhatIsAtThisMachinesNameOrAddressIsStarted) {
+  Cluster cluster;
+  cluster.mutable_coordinator()->set_address("alpha:2221");
+  cluster.add_ps()->set_address("alpha:2222");
+  cluster.add_ps()->set_address("beta:2222");
+  cluster.add_worker()->set_address("10.0.0.5:2223");
+  cluster.add_worker()->set_address("0.0.0.0:2224");
+  std::vector<std::string> asked;
+  PlanOptions options{.bin_dir = bin_};
+  options.is_own_host = [&asked](const std::string& host) {
+    asked.push_back(host);
+    return host == "alpha" || host == "10.0.0.5";
+  };
+  ASSERT_OK_AND_ASSIGN(const UpPlan plan, PlanTasks(cluster, options));
+  ASSERT_EQ(plan.tasks.size(), 3u);
+  EXPECT_EQ(plan.tasks[0].name, "coordinator/0");
+  EXPECT_EQ(plan.tasks[1].name, "ps/0");
+  EXPECT_EQ(plan.tasks[2].name, "worker/0");
+  EXPECT_THAT(plan.not_local, ElementsAre("ps/1 at beta:2222", "worker/1 at 0.0.0.0:2224"));
+  EXPECT_THAT(asked, ElementsAre("alpha", "beta", "10.0.0.5", "0.0.0.0"));
+}
+
 TEST_F(TaskPlanTest, NothingLocal) {
   Cluster cluster;
   cluster.mutable_coordinator()->set_address("10.0.0.1:2221");

@@ -278,11 +278,15 @@ void Replicas::RecordStats(JobRecord* job, const SessionKey& session, const Repl
     return;
   }
   const bool waited = !job->figures.totals.SumOf(worker).waits_for().empty();
+  const ReplicaStats known = job->figures.totals.Of(worker, session.incarnation());
+  job->figures.recent_fetch.Add(now, known.fetch_latency(), stats.fetch_latency());
+  job->figures.recent_push.Add(now, known.push_latency(), stats.push_latency());
   job->figures.totals.Record(worker, session.incarnation(), stats);
   if (!stats.waits_for().empty() && !waited) {
     TellOfWait(job, worker, stats.waits_for(), now);
   }
   job->figures.rate.Add(now, job->figures.totals.examples());
+  job->figures.long_rate.Add(now, job->figures.totals.examples());
   const uint64_t examples = job->figures.totals.SumOf(worker).examples();
   job->figures.worker_rate[worker].Add(now, examples);
   // Of a session that is being closed this may be the last word.

@@ -276,7 +276,7 @@ absl::StatusOr<JobLocation> Coordinator::Locate(const std::string& job) {
 
 absl::StatusOr<InfoReply> Coordinator::Info() {
   MutexLock lock(&mutex_);
-  return core_.Info();
+  return core_.Info(Time());
 }
 
 absl::StatusOr<TaskStatus> Coordinator::Drain(uint32_t worker) {

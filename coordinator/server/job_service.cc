@@ -1,5 +1,6 @@
 #include "coordinator/server/job_service.h"
 
+#include "common/process/host_name.h"
 #include "common/transport/grpc/serve_call.h"
 #include "proto/coordinator.grpc.pb.h"
 
@@ -42,7 +43,13 @@ class JobServiceImpl : public JobService::Service {
     return ServeWithFaults(fault_, reply, [&] { return coordinator_->Drain(request->worker()); });
   }
   Status Info(ServerContext*, const InfoRequest*, InfoReply* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Info(); });
+    return ServeWithFaults(fault_, reply, [&] {
+      absl::StatusOr<InfoReply> info = coordinator_->Info();
+      if (info.ok()) {
+        info->set_host(HostName());
+      }
+      return info;
+    });
   }
 
  private:

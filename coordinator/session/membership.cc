@@ -15,11 +15,24 @@ constexpr size_t kMostHostBytes = 64;
 
 void Note(const HeartbeatRequest& request, absl::Duration now, int64_t unix_ms, Member* member) {
   member->pid = request.pid();
+  member->process = request.process();
   member->device = request.device();
-  member->host = request.guest() == 0 ? "" : HostForPeople(request.host());
+  member->host = HostForPeople(request.host());
   member->threads = request.threads();
   member->last_seen = now;
   member->last_seen_ms = unix_ms;
+}
+
+// Pids alone do not tell: in containers many processes have the same one. A number that one of
+// them did not draw tells nothing.
+bool IsAnother(const HeartbeatRequest& request, const Member& member) {
+  const bool drawn = member.process != 0 && request.process() != 0;
+  return member.pid != request.pid() || (drawn && member.process != request.process());
+}
+
+// "pid 7 on attic".
+std::string NameOf(uint32_t pid, const std::string& host) {
+  return absl::StrCat("pid ", pid, host.empty() ? "" : " on ", host);
 }
 
 }  // namespace
@@ -139,10 +152,12 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
   if (request.incarnation() != 0) {
     return Outcome::kMustRejoin;
   }
-  if (member.state == Member::State::kUp && member.pid != 0 && member.pid != request.pid()) {
+  if (member.state == Member::State::kUp && member.pid != 0 && IsAnother(request, member)) {
     return absl::AlreadyExistsError(absl::StrFormat(
-        "worker/%d is running already as pid %d, last heard %.1f s ago; pid %d is refused", worker,
-        member.pid, absl::ToDoubleSeconds(now - member.last_seen), request.pid()));
+        "worker/%d is running already as %s, last heard %.1f s ago; %s is refused: each worker "
+        "needs a --task of its own",
+        worker, NameOf(member.pid, member.host), absl::ToDoubleSeconds(now - member.last_seen),
+        NameOf(request.pid(), HostForPeople(request.host()))));
   }
   const bool first = member.state == Member::State::kNeverSeen;
   member.state = Member::State::kUp;

@@ -32,12 +32,16 @@ struct Member {
   enum class State { kNeverSeen, kUp, kLost, kLeft };
   State state = State::kNeverSeen;
   uint64_t incarnation = 0;
-  uint32_t pid = 0;  // 0: it has a session, and this life has not heard from it yet
+  uint32_t pid = 0;      // 0: it has a session, and this life has not heard from it yet
+  uint64_t process = 0;  // that its process drew (HeartbeatRequest.process)
   std::string device;
-  std::string host;  // a guest's machine; "" of a listed worker
+  std::string host;  // its machine, as it names it
   uint32_t threads = 0;
   absl::Duration last_seen;
   int64_t last_seen_ms = 0;  // Unix time, for people
+
+  // In this life of the coordinator.
+  bool was_heard() const { return last_seen_ms != 0; }
 };
 
 // A guest says what it likes, and people's terminals show it: printable, and not long.
@@ -75,7 +79,7 @@ class Membership {
 
   // FAILED_PRECONDITION for another cluster or protocol version, and for a guest that
   // enters no job where the cluster is not open; NOT_FOUND for a task that the cluster file does
-  // not have; ALREADY_EXISTS when another live process (named by its pid) is this task;
+  // not have; ALREADY_EXISTS when another live process (both are named) is this task;
   // RESOURCE_EXHAUSTED when there are `most_workers`.
   absl::StatusOr<Heard> Heartbeat(const HeartbeatRequest& request, absl::Duration now,
                                   int64_t unix_ms);

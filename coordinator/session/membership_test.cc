@@ -96,6 +96,31 @@ TEST_F(MembershipTest, SecondProcessIsRefusedByPidUntilTheFirstIsLost) {
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("pid 51")));
 }
 
+// In containers the first process of each has pid 1, and with host networking one host name.
+TEST_F(MembershipTest, ASecondProcessOfTheSamePidIsRefusedByTheNumberThatItDrew) {
+  const auto request = [](uint64_t incarnation, uint64_t process, const std::string& host) {
+    HeartbeatRequest request = Request(0, incarnation, 1);
+    request.set_process(process);
+    request.set_host(host);
+    return request;
+  };
+  ASSERT_OK(membership_.Heartbeat(request(0, 100, "attic"), absl::Seconds(0), 0).status());
+  for (int second = 1; second < 4; ++second) {
+    EXPECT_THAT(membership_.Heartbeat(request(0, 200, "cellar"), absl::Seconds(second), 0).status(),
+                StatusIs(absl::StatusCode::kAlreadyExists,
+                         AllOf(HasSubstr("worker/0 is running already as pid 1 on attic"),
+                               HasSubstr("pid 1 on cellar is refused"))));
+    const auto first = membership_.Heartbeat(request(1, 100, "attic"), absl::Seconds(second), 0);
+    ASSERT_OK(first.status());
+    EXPECT_EQ(first->outcome, Outcome::kRefreshed);
+  }
+  // The same process, which was expelled or restarted its session, joins again at once.
+  const auto again = membership_.Heartbeat(request(0, 100, "attic"), absl::Seconds(4), 0);
+  ASSERT_OK(again.status());
+  EXPECT_EQ(again->outcome, Outcome::kRejoined);
+  EXPECT_EQ(membership_.member(0).host, "attic");
+}
+
 TEST_F(MembershipTest, AJoinWhoseAnswerWasLostIsANewIncarnation) {
   EXPECT_EQ(Beat(0, 0, 50, 0), Outcome::kJoined);
   EXPECT_EQ(Beat(0, 0, 50, 0.1), Outcome::kRejoined);

@@ -1,5 +1,8 @@
 #include "coordinator/session/rate_window.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace monsoon {
 
 void RateWindow::Add(absl::Duration now, uint64_t total) {
@@ -7,7 +10,7 @@ void RateWindow::Add(absl::Duration now, uint64_t total) {
     return;
   }
   total_ = total;
-  if (samples_.empty() || now - samples_.back().at >= kResolution) {
+  if (samples_.empty() || now - samples_.back().at >= resolution_) {
     samples_.push_back({now, total});
   }
   // The sample at the window's edge stays: the rate reaches back to it.
@@ -16,12 +19,18 @@ void RateWindow::Add(absl::Duration now, uint64_t total) {
   }
 }
 
-std::optional<double> RateWindow::Rate(absl::Duration now) const {
-  if (samples_.empty() || now - samples_.front().at < kMinSpan) {
+std::optional<double> RateWindow::Rate(absl::Duration now, absl::Duration within) const {
+  const auto younger = std::ranges::upper_bound(samples_, now - within, {}, &Sample::at);
+  const auto since = younger == samples_.begin() ? younger : std::prev(younger);
+  if (since == samples_.end() || now - since->at < kMinSpan) {
     return std::nullopt;
   }
-  return static_cast<double>(total_ - samples_.front().total) /
-         absl::ToDoubleSeconds(now - samples_.front().at);
+  return static_cast<double>(total_ - since->total) / absl::ToDoubleSeconds(now - since->at);
+}
+
+std::optional<double> RateWindow::SteadyRate(absl::Duration now, absl::Duration shortest) const {
+  return samples_.empty() ? std::nullopt
+                          : Rate(now, std::max(shortest, (now - samples_.front().at) / 2));
 }
 
 }  // namespace monsoon

@@ -26,6 +26,21 @@ TEST(RateWindowTest, ForgetsWhatIsOlderThanTheWindow) {
   EXPECT_LT(*window.Rate(absl::Seconds(60)), 2.0);
 }
 
+TEST(RateWindowTest, ASteadyRateGoesByHalfOfWhatIsKnown) {
+  RateWindow window(absl::Minutes(30), absl::Seconds(1));
+  for (int i = 0; i <= 600; ++i) {
+    window.Add(absl::Seconds(i), 100 * i);
+  }
+  EXPECT_DOUBLE_EQ(*window.SteadyRate(absl::Seconds(600), absl::Minutes(1)), 100.0);
+  // A stall of 10 s in ten minutes is no reason to tell another end.
+  EXPECT_NEAR(*window.SteadyRate(absl::Seconds(610), absl::Minutes(1)), 97.0, 1.0);
+  // At the beginning there is not more than that.
+  RateWindow young(absl::Minutes(30), absl::Seconds(1));
+  young.Add(absl::Seconds(0), 0);
+  young.Add(absl::Seconds(2), 100);
+  EXPECT_DOUBLE_EQ(*young.SteadyRate(absl::Seconds(2), absl::Minutes(1)), 50.0);
+}
+
 TEST(RateWindowTest, IgnoresATotalThatGoesBackAndShortSpans) {
   RateWindow window(absl::Seconds(5));
   window.Add(absl::Seconds(0), 100);

@@ -1,9 +1,33 @@
 #include "coordinator/session/replica_totals.h"
 
+#include <algorithm>
+
 #include "coordinator/state/add_figures.h"
 
 namespace monsoon {
 namespace {
+
+// A session's means are over about its last so many steps (StatsCollector); one that has made
+// fewer goes on with what the worker's session before it told.
+constexpr double kMeanSteps = 50.0;
+
+// A figure of one worker, through its sessions.
+class Continued {
+ public:
+  void Take(uint64_t steps, double value) {
+    const double weight = value_ ? std::min(1.0, static_cast<double>(steps) / kMeanSteps) : 1.0;
+    value_ = weight * value + (1.0 - weight) * value_.value_or(0.0);
+  }
+  const std::optional<double>& value() const { return value_; }
+
+ private:
+  std::optional<double> value_;
+};
+
+struct WorkerFigures {
+  Continued loss;
+  Continued accuracy;
+};
 
 class Mean {
  public:
@@ -64,26 +88,33 @@ std::set<uint32_t> ReplicaTotals::workers() const {
 
 std::optional<ReplicaTotals::Recent> ReplicaTotals::RecentOf(
     const std::set<uint32_t>& workers) const {
-  std::map<uint32_t, const ReplicaStats*> newest;  // Incarnations come in order.
-  for (const auto& [key, stats] : sessions_) {
-    if (stats.steps() > 0) {
-      newest[key.first] = &stats;
+  std::map<uint32_t, WorkerFigures> known;
+  for (const auto& [key, stats] : sessions_) {  // incarnations come in order
+    if (stats.steps() == 0) {
+      continue;
+    }
+    WorkerFigures& figures = known[key.first];
+    if (stats.has_loss()) {
+      figures.loss.Take(stats.steps(), stats.loss());
+    }
+    if (stats.has_accuracy()) {
+      figures.accuracy.Take(stats.steps(), stats.accuracy());
     }
   }
   for (const bool only_these : {true, false}) {
     Mean loss;
     Mean accuracy;
     bool any = false;
-    for (const auto& [worker, stats] : newest) {
+    for (const auto& [worker, figures] : known) {
       if (only_these && !workers.contains(worker)) {
         continue;
       }
       any = true;
-      if (stats->has_loss()) {
-        loss.Add(stats->loss());
+      if (figures.loss.value()) {
+        loss.Add(*figures.loss.value());
       }
-      if (stats->has_accuracy()) {
-        accuracy.Add(stats->accuracy());
+      if (figures.accuracy.value()) {
+        accuracy.Add(*figures.accuracy.value());
       }
     }
     if (any) {

@@ -30,9 +30,9 @@ class ReplicaTotals {
   uint64_t examples() const { return examples_; }
   std::set<uint32_t> workers() const;
 
-  // Means of the recent loss and accuracy over the newest session of each of
-  // `workers` that has made a step; over all workers when none of them has. Each is over
-  // those that know it, and nothing where none does.
+  // Means of the recent loss and accuracy over those of `workers` that have made a step; over
+  // all workers when none of them has. Each is over those that know it, and nothing where none
+  // does. A worker's figure does not begin anew with its session.
   struct Recent {
     std::optional<double> loss;
     std::optional<double> accuracy;

@@ -55,11 +55,25 @@ TEST(ReplicaTotalsTest, RecentLossIsTheLiveReplicasMean) {
   ReplicaTotals totals;
   EXPECT_FALSE(totals.RecentOf({0}).has_value());
   totals.Record(0, 1, Stats(6, 0, 6, 9.0));
-  totals.Record(0, 2, Stats(6, 0, 6, 1.0));
+  totals.Record(0, 2, Stats(60, 0, 6, 1.0));
   totals.Record(1, 1, Stats(6, 0, 6, 2.0));
   totals.Record(2, 1, Stats(6, 0, 6, 6.0));
   EXPECT_EQ(totals.RecentOf({0, 1})->loss, 1.5);
   EXPECT_EQ(totals.RecentOf({5})->loss, 3.0);
+}
+
+TEST(ReplicaTotalsTest, TheLossDoesNotBeginAnewWithASession) {
+  ReplicaTotals totals;
+  totals.Record(0, 1, Stats(500, 0, 500, 1.0));
+  totals.Record(0, 2, ReplicaStats());
+  EXPECT_EQ(totals.RecentOf({0})->loss, 1.0);
+  // One step of a small batch says little.
+  totals.Record(0, 2, Stats(1, 0, 1, 3.0));
+  EXPECT_DOUBLE_EQ(*totals.RecentOf({0})->loss, 1.04);
+  totals.Record(0, 2, Stats(25, 0, 25, 3.0));
+  EXPECT_DOUBLE_EQ(*totals.RecentOf({0})->loss, 2.0);
+  totals.Record(0, 2, Stats(50, 0, 50, 3.0));
+  EXPECT_DOUBLE_EQ(*totals.RecentOf({0})->loss, 3.0);
 }
 
 TEST(ReplicaTotalsTest, WhatNobodyTellsIsNotZero) {

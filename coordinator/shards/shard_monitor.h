@@ -32,6 +32,9 @@ struct ShardView {
   bool expected = false;     // it has not answered since Expect
   // Why the last poll failed; OK when it did not.
   absl::Status last_error;
+
+  // In this life of the coordinator.
+  bool was_heard() const { return last_seen_ms != 0; }
 };
 
 struct ShardChange {

@@ -10,6 +10,9 @@
 namespace monsoon {
 namespace {
 
+// The time left goes by at least so much of what has been.
+constexpr absl::Duration kShortestForTimeLeft = absl::Minutes(1);
+
 template <typename Map>
 std::map<uint64_t, uint64_t> Ordered(const Map& map) {
   return std::map<uint64_t, uint64_t>(map.begin(), map.end());
@@ -33,7 +36,7 @@ absl::Duration TrainingTime(const JobRecord& job, absl::Duration now) {
   return procedure->trained().value_or(job.ended().value_or(now)) - *job.started();
 }
 
-void FillProgress(const JobRecord& job, double percent, absl::Duration now,
+void FillProgress(const JobRecord& job, double percent, bool waits, absl::Duration now,
                   JobDescription::Progress* progress) {
   progress->set_percent(percent);
   const DownpourProgress resumed = job.resumed();
@@ -70,9 +73,12 @@ void FillProgress(const JobRecord& job, double percent, absl::Duration now,
     return;
   }
   std::optional<double> eta;
-  if (const auto planned = procedure.planned_examples(); planned && rate && *rate > 0) {
+  const std::optional<double> steady = job.figures.long_rate.SteadyRate(now, kShortestForTimeLeft);
+  // While it waits, nobody knows how long for.
+  const bool goes_on = !waits && steady && *steady > 0;
+  if (const auto planned = procedure.planned_examples(); planned && goes_on) {
     const uint64_t done = std::min(*planned, procedure.examples_done());
-    eta = static_cast<double>(*planned - done) / *rate;
+    eta = static_cast<double>(*planned - done) / *steady;
   }
   if (const double seconds = job.plan.job.stop().seconds(); seconds > 0) {
     const double left = std::max(0.0, seconds - training_s);
@@ -106,6 +112,15 @@ void FillFigures(const ReplicaStats& sum, JobDescription* description) {
   }
 }
 
+void FillRecent(const JobFigures& figures, absl::Duration now, JobDescription::Latency* latency) {
+  if (const std::optional<double> fetch = figures.recent_fetch.Median(now)) {
+    latency->set_recent_fetch_p50(*fetch);
+  }
+  if (const std::optional<double> push = figures.recent_push.Median(now)) {
+    latency->set_recent_push_p50(*push);
+  }
+}
+
 std::string WorkerState(const JobRecord& job, const Member& member, uint32_t worker) {
   if (job.end_state() == SUCCEEDED && job.stage() >= JOB_ENDED) {
     return "DONE";
@@ -119,8 +134,21 @@ std::string WorkerState(const JobRecord& job, const Member& member, uint32_t wor
   return job.stage() == JOB_ACTIVE ? job.procedure()->ReplicaState(worker) : "WAITING";
 }
 
-void FillWorkers(const JobRecord& job, const Membership& membership, absl::Duration now,
+// What its process says of itself, and when it did.
+void FillMember(const Member& member, absl::Duration now, JobDescription::Worker* worker) {
+  worker->set_pid(member.pid);
+  worker->set_host(member.host);
+  worker->set_device(member.device);
+  worker->set_threads(member.threads);
+  worker->set_last_seen_ms(member.last_seen_ms);
+  if (member.was_heard()) {
+    worker->set_silent_s(absl::ToDoubleSeconds(now - member.last_seen));
+  }
+}
+
+void FillWorkers(const JobRecord& job, const Registry& registry, absl::Duration now,
                  JobDescription* description) {
+  const Membership& membership = registry.membership;
   // A guest's number may be that of another job's program by now.
   const auto is_its_own = [&](uint32_t worker) {
     return job.joined() ? membership.HasEntered(worker, job.id(), job.state().term())
@@ -142,11 +170,11 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
     const ReplicaStats sum = job.figures.totals.SumOf(index);
     JobDescription::Worker* const worker = description->add_worker();
     worker->set_task(index);
-    worker->set_pid(member.pid);
-    worker->set_host(member.host);
+    if (membership.listed(index)) {
+      worker->set_address(registry.cluster.worker(static_cast<int>(index)).address());
+    }
+    FillMember(member, now, worker);
     worker->set_state(WorkerState(job, member, index));
-    worker->set_device(member.device);
-    worker->set_threads(member.threads);
     worker->set_replicas(sum.replicas());
     worker->set_replicas_lost(sum.replicas_lost());
     if (!job.ended_or_deleting()) {
@@ -166,7 +194,6 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
     if (job.procedure() != nullptr) {
       worker->set_blocks_done(job.procedure()->work_done_by(index));
     }
-    worker->set_last_seen_ms(member.last_seen_ms);
     if (job.ended() || (job.procedure() != nullptr && job.procedure()->trained())) {
       const double seconds = absl::ToDoubleSeconds(TrainingTime(job, now));
       worker->set_examples_per_s(seconds > 0 ? static_cast<double>(sum.examples()) / seconds : 0);
@@ -177,7 +204,7 @@ void FillWorkers(const JobRecord& job, const Membership& membership, absl::Durat
   }
 }
 
-void FillShards(const JobRecord& job, JobDescription* description) {
+void FillShards(const JobRecord& job, const Cluster& cluster, JobDescription* description) {
   for (uint32_t index = 0; index < job.figures.shard_status.size(); ++index) {
     if (!job.figures.shard_status[index]) {
       continue;
@@ -186,6 +213,10 @@ void FillShards(const JobRecord& job, JobDescription* description) {
     JobDescription::Shard* const shard = description->add_shard();
     shard->set_task(index);
     shard->set_pid(job.figures.shard_pid[index]);
+    // The cluster file may have had more of them.
+    if (index < static_cast<uint32_t>(cluster.ps_size())) {
+      shard->set_address(cluster.ps(static_cast<int>(index)).address());
+    }
     shard->set_begin(status.begin());
     shard->set_end(status.end());
     shard->set_stripes(status.stripes());
@@ -245,7 +276,7 @@ void FillTestResults(const JobProcedure& procedure, JobDescription* description)
 }  // namespace
 
 JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
-                           const Membership& membership, absl::Duration now) {
+                           const Registry& registry, absl::Duration now) {
   JobDescription description;
   *description.mutable_summary() = summary;
   description.set_seed(job.plan.job.seed());
@@ -258,11 +289,13 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
     described->set_rows(table.rows());
     described->set_columns(table.columns());
   }
-  FillProgress(job, summary.percent(), now, description.mutable_progress());
+  FillProgress(job, summary.percent(), !summary.reason().empty(), now,
+               description.mutable_progress());
   FillFigures(job.figures.totals.Sum(), &description);
+  FillRecent(job.figures, now, description.mutable_latency_ms());
   description.mutable_counts()->set_restores(job.state().restores());
-  FillWorkers(job, membership, now, &description);
-  FillShards(job, &description);
+  FillWorkers(job, registry, now, &description);
+  FillShards(job, registry.cluster, &description);
   JobDescription::Data* const data = description.mutable_data();
   // Of samples without numbers nobody knows how many there are.
   data->set_examples(job.plan.job.train().joiners().unnumbered() ? 0 : job.plan.examples);

@@ -1,5 +1,8 @@
 #include "coordinator/status/wait_reason.h"
 
+#include <optional>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/job/shard_reason.h"
@@ -28,7 +31,24 @@ std::string WaitReasons::Of(const JobRecord& job, Moment moment) const {
       return reason;
     }
   }
-  return "";
+  return ReplicasReason(job, moment.now);
+}
+
+std::string WaitReasons::ReplicasReason(const JobRecord& job, absl::Duration now) const {
+  // One that waits now and then, as in each round, goes on.
+  const std::optional<double> rate = job.figures.rate.Rate(now);
+  if (job.stage() != JOB_ACTIVE || !rate || *rate > 0) {
+    return "";
+  }
+  std::vector<std::string> waits;
+  for (const uint32_t worker : job.procedure()->replicas()) {
+    const std::string why = job.figures.totals.SumOf(worker).waits_for();
+    if (why.empty()) {
+      return "";
+    }
+    waits.push_back(absl::StrCat("worker/", worker, ": ", why));
+  }
+  return waits.empty() ? "" : absl::StrCat("its workers wait: ", JoinSome(waits));
 }
 
 std::string WaitReasons::QueueReason(const JobRecord& job, Moment moment) const {

@@ -24,6 +24,8 @@ class WaitReasons {
   std::string Of(const JobRecord& job, Moment moment) const;
 
  private:
+  // What all replicas say that they wait for, where nothing has been trained for some seconds.
+  std::string ReplicasReason(const JobRecord& job, absl::Duration now) const;
   // "": no job is ahead of this queued one.
   std::string QueueReason(const JobRecord& job, Moment moment) const;
 

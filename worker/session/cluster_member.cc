@@ -13,6 +13,11 @@ bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
 }
 
+bool WasNotAnswered(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
 }  // namespace
 
 ClusterMember::ClusterMember(Options options, ReplicaClient* client, Calls calls)
@@ -116,12 +121,11 @@ bool ClusterMember::Missed(const absl::Status& status) {
     stopping_ = true;  // no more beats
     return false;
   }
-  std::string trouble(status.message());
-  if (reached_ || trouble_.empty()) {
-    LOG(WARNING) << "no answer from the coordinator, trying again: " << trouble;
+  if (troubles_.Add(status.message())) {
+    LOG(WARNING) << (WasNotAnswered(status) ? "no answer from the coordinator"
+                                            : "the coordinator refuses this worker")
+                 << ", trying again: " << status.message();
   }
-  reached_ = false;
-  trouble_ = std::move(trouble);
   return true;
 }
 
@@ -130,8 +134,7 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
   if (outcome == ReplicaMembership::Outcome::kStale) {
     return;
   }
-  reached_ = true;
-  trouble_.clear();
+  troubles_.Clear();
   if (outcome == ReplicaMembership::Outcome::kRejoin) {
     LOG(WARNING) << "the coordinator lost this worker; joining again";
     beat_now_ = true;

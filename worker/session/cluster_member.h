@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/new_reasons.h"
 #include "common/base/thread.h"
 #include "coordinator/client/replica_client.h"
 #include "coordinator/client/replica_membership.h"
@@ -83,8 +84,7 @@ class ClusterMember {
   Mutex mutex_;
   CondVar changed_;
   ReplicaMembership membership_ ABSL_GUARDED_BY(mutex_);
-  bool reached_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string trouble_ ABSL_GUARDED_BY(mutex_);  // logged once
+  NewReasons troubles_ ABSL_GUARDED_BY(mutex_);  // since the last answer; each is logged once
   std::optional<SessionKey> session_ ABSL_GUARDED_BY(mutex_);
   const StatsCollector* stats_ ABSL_GUARDED_BY(mutex_) = nullptr;
   SessionControl* control_ ABSL_GUARDED_BY(mutex_) = nullptr;

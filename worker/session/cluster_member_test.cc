@@ -1,5 +1,9 @@
 #include "worker/session/cluster_member.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
 
@@ -105,6 +109,21 @@ TEST_F(ClusterMemberTest, AWorkerThatCanNeverJoinIsToldOnceWhy) {
     EXPECT_THAT(told, ::testing::ElementsAre(refusal));
     EXPECT_EQ(coordinator_.heartbeats().size(), beats);
   }
+}
+
+TEST_F(ClusterMemberTest, EachNewReasonIsLoggedOnce) {
+  ::testing::internal::CaptureStderr();
+  Beat(absl::UnavailableError("nobody there"));
+  Beat(absl::UnavailableError("nobody there"));
+  Beat(absl::AlreadyExistsError("worker/1 is running already as pid 7, last heard 0.4 s ago"));
+  Beat(absl::AlreadyExistsError("worker/1 is running already as pid 7, last heard 0.9 s ago"));
+  Beat(absl::UnavailableError("nobody there"));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::vector<std::string> lines = absl::StrSplit(log, '\n', absl::SkipEmpty());
+  ASSERT_THAT(lines, ::testing::SizeIs(2)) << log;
+  EXPECT_THAT(lines[0], ::testing::HasSubstr("no answer from the coordinator"));
+  EXPECT_THAT(lines[1], ::testing::HasSubstr("the coordinator refuses this worker, trying again: "
+                                             "worker/1 is running already as pid 7"));
 }
 
 TEST_F(ClusterMemberTest, BringsTheSessionsFiguresAndIsHeard) {
