@@ -24,6 +24,7 @@ absl::StatusOr<MinimizerOptions> MakeMinimizerOptions(const Sandblaster& config)
   options.tolerances = {.gradient = config.gradient_tolerance(),
                         .relative_gradient = config.relative_gradient_tolerance(),
                         .f = config.f_tolerance()};
+  options.may_be_unbounded = config.l2() == 0.0;
   const LineSearch& search = config.line_search();
   options.line_search = {
       .c1 = NumberOrUnset(search, "c1"),

@@ -45,11 +45,15 @@ struct Outcome {
 
 class Minimisation {
  public:
-  Minimisation(const Sandblaster& config, const TestFunction& test, Precision precision)
+  Minimisation(const Sandblaster& config, const TestFunction& test, Precision precision,
+               const std::vector<TensorRange>& tensors = {})
       : space_(test.start.size(), precision),
         objective_(&space_, test.function),
         direction_(MakeDirection(config, &space_)),
-        options_(*MakeMinimizerOptions(config)) {}
+        options_(*MakeMinimizerOptions(config)) {
+    options_.tensors = tensors;
+    options_.may_be_unbounded = false;
+  }
 
   // Ends it after the report of iteration `last`, if it gets there.
   void BreakAfter(uint32_t last) { last_ = last; }
@@ -192,6 +196,42 @@ TEST(ContinueNearTheFloorTest, AfterAnyReport) {
         Minimisation(config, test, Precision::kFloat32).From(*broken.saved());
     ASSERT_OK(continued);
     ExpectSame(*whole, *continued);
+  }
+}
+
+// Where features are so large that their weights alone move until parts are tried, the run goes on
+// in scaled variables.
+TEST(ContinueScaledTest, AfterAnyReport) {
+  Sandblaster config = Config(Sandblaster::LBFGS);
+  config.set_max_iterations(400);
+  const TestFunction test{.name = "logistic",
+                          .function = testing::Logistic({.scale = 1e6, .mean = 1.0}),
+                          .start = std::vector<double>(testing::kFeatures + 1, 0.0)};
+  const std::vector<TensorRange> tensors = {{0, testing::kFeatures},
+                                            {testing::kFeatures, testing::kFeatures + 1}};
+  for (const Precision precision : {Precision::kDouble, Precision::kFloat32}) {
+    const absl::StatusOr<Outcome> whole =
+        Minimisation(config, test, precision, tensors).FromStart(test);
+    ASSERT_OK(whole);
+    bool scaled = false;
+    for (uint32_t last = 0; last < whole->result.iterations; ++last) {
+      SCOPED_TRACE(last);
+      Minimisation broken(config, test, precision, tensors);
+      broken.BreakAfter(last);
+      EXPECT_THAT(broken.FromStart(test),
+                  StatusIs(absl::StatusCode::kAborted, HasSubstr("broken")));
+      ASSERT_TRUE(broken.saved().has_value());
+      scaled |= !broken.saved()->state.scale().empty();
+      const absl::StatusOr<Outcome> continued =
+          Minimisation(config, test, precision, tensors).From(*broken.saved());
+      ASSERT_OK(continued);
+      EXPECT_EQ(continued->w, whole->w);
+      EXPECT_EQ(continued->result.f, whole->result.f);
+      EXPECT_EQ(continued->result.reason, whole->result.reason);
+      EXPECT_EQ(continued->result.evaluations, whole->result.evaluations);
+      EXPECT_EQ(continued->result.round_trips, whole->result.round_trips);
+    }
+    EXPECT_TRUE(scaled);
   }
 }
 

@@ -17,6 +17,8 @@ struct Point {
   double f = 0.0;
   double g_dot_g = 0.0;
   double w_dot_w = 0.0;
+  // Of the parameters: sqrt(g_dot_g), unless the vectors are scaled variables of theirs.
+  double gradient_norm = 0.0;
 };
 
 struct SearchDirection {

@@ -71,6 +71,17 @@ absl::Status LocalVectorSpace::DoCopy(const VectorCopy& op) {
   return Map(op.out(), op.in(), op.in(), [](double x, double) { return x; });
 }
 
+absl::Status LocalVectorSpace::DoSelect(const VectorSelect& op) {
+  ASSIGN_OR_RETURN(const std::span<const double> in, Read(op.in()));
+  ASSIGN_OR_RETURN(const std::span<const double> by, Read(op.by()));
+  std::vector<double> values(size(), 0.0);
+  for (size_t i = op.begin(); i < std::min<size_t>(op.end(), size()); ++i) {
+    const double magnitude = std::abs(by[i]);
+    values[i] = magnitude >= op.low() && magnitude < op.high() ? in[i] : 0.0;
+  }
+  return Store(op.out(), std::move(values));
+}
+
 absl::Status LocalVectorSpace::DoUniform(const VectorUniform& op) {
   if (!(op.low() < op.high())) {
     return absl::InvalidArgumentError(
@@ -154,6 +165,9 @@ absl::StatusOr<std::vector<double>> LocalVectorSpace::Dispatch(const VectorReque
       status = Map(op.out(), op.x(), op.y(), [](double x, double y) { return x * y; });
       break;
     }
+    case VectorRequest::kSelect:
+      status = DoSelect(request.select());
+      break;
     case VectorRequest::kDot: {
       ASSIGN_OR_RETURN(const std::span<const double> x, Read(request.dot().x()));
       ASSIGN_OR_RETURN(const std::span<const double> y, Read(request.dot().y()));

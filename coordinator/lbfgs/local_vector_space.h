@@ -44,6 +44,7 @@ class LocalVectorSpace : public VectorSpace {
 
  private:
   absl::StatusOr<std::vector<double>> Dispatch(const VectorRequest& request);
+  absl::Status DoSelect(const VectorSelect& op);
   absl::Status DoCopy(const VectorCopy& op);
   absl::Status DoUniform(const VectorUniform& op);
   absl::StatusOr<std::vector<double>> DoCombine(const VectorCombine& op);

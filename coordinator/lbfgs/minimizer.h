@@ -7,7 +7,8 @@
 // conjugate gradient 2 an iteration, gradient descent 1. What answers nothing (the
 // trial point, publish, s and y) rides with what does, and so do vectors that are
 // freed. At most 2 * history + 6 vectors live at once: w, g, two trial or older ones,
-// the direction, the pairs and a new one.
+// the direction, the pairs and a new one; in scaled variables 4 more, and at least 15 while parts
+// are tried, without a history.
 //
 // A run is a function of the space's and the objective's answers: same answers,
 // same bits.
@@ -19,23 +20,12 @@
 #include <vector>
 
 #include "coordinator/lbfgs/direction.h"
-#include "coordinator/lbfgs/line_search.h"
+#include "coordinator/lbfgs/minimizer_options.h"
 #include "coordinator/lbfgs/objective.h"
-#include "coordinator/lbfgs/progress.h"
 #include "coordinator/lbfgs/vector_space.h"
 #include "proto/minimizer.pb.h"
 
 namespace monsoon {
-
-struct MinimizerOptions {
-  uint32_t max_iterations = 100;
-  Tolerances tolerances;
-  // f_floor 0: twice the space's unit roundoff (1.2e-7 for float32).
-  LineSearchOptions line_search;
-};
-
-// InvalidArgument names the option out of range.
-absl::Status ValidateMinimizerOptions(const MinimizerOptions& options);
 
 // An accepted point. Iteration 0 is the start, with step_length 0.
 struct IterationReport {
@@ -46,7 +36,8 @@ struct IterationReport {
   // Of the objective so far.
   uint64_t evaluations = 0;
   uint64_t round_trips = 0;
-  // The accepted point, already published. Lives during the call.
+  // The accepted point, already published. Lives during the call. "" where the run goes on in
+  // scaled variables.
   std::string w;
   // What Continue goes on from; to be asked for during the call. All that was asked of the
   // space has been done.
@@ -55,19 +46,6 @@ struct IterationReport {
 
 // False ends the run as target_reached; an error ends it and is passed on.
 using IterationObserver = std::function<absl::StatusOr<bool>(const IterationReport&)>;
-
-enum class EndReason {
-  kConverged,
-  kFloatPrecision,
-  kStalled,
-  kMaxIterations,
-  kLineSearchFailed,
-  kTargetReached,
-};
-
-// "converged", "float32_precision", "stalled", "max_iterations",
-// "line_search_failed", "target_reached".
-absl::string_view EndReasonName(EndReason reason);
 
 struct MinimizerResult {
   EndReason reason = EndReason::kConverged;

@@ -2,6 +2,7 @@
 // batch. The driver knows it only through named vectors of a VectorSpace.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct ObjectiveValue {
   double g_dot_g = 0.0;
   double w_dot_w = 0.0;
   double g_dot_d = 0.0;
+  // g . g of the parameters, where `w` and g are scaled variables of theirs (ScaledObjective);
+  // w_dot_w is of the parameters always.
+  std::optional<double> unscaled_g_dot_g;
 };
 
 class Objective {

@@ -26,9 +26,6 @@ constexpr double kChangeInNoise = 10.0;
 constexpr double kLargestFloor = 1e-4;
 // Becoming better: half of |g|, or of the promise.
 constexpr double kBetter = 0.5;
-// Where the minimum is 0, nothing is small relative to F; this part of F at the start
-// is small enough.
-constexpr double kNegligible = 1e-12;
 
 template <typename T>
 void Push(T value, size_t most, std::deque<T>* newest) {
@@ -92,12 +89,27 @@ bool Progress::FellByAtMost(double relative) const {
   return f_.front() - f_.back() <= relative * scale();
 }
 
-bool Progress::converged() const {
+bool Progress::IsWorth(double fall) const { return fall > kSmallChange * scale(); }
+
+void Progress::BeginAnew() {
+  f_.erase(f_.begin(), f_.end() - 1);
+  promises_.clear();
+  best_f_ = f_.back();
+  best_gradient_ = gradient_norm_;
+  best_promise_.reset();
+  idle_ = 0;
+}
+
+bool Progress::within_tolerance() const {
   if (gradient_norm_ == 0.0 || gradient_norm_ <= tolerances_.gradient * std::max(1.0, w_norm_) ||
       gradient_norm_ <= tolerances_.relative_gradient * first_gradient_) {
     return true;
   }
-  if (tolerances_.f > 0.0 && f_.size() > kWindow && FellByAtMost(tolerances_.f)) {
+  return tolerances_.f > 0.0 && f_.size() > kWindow && FellByAtMost(tolerances_.f);
+}
+
+bool Progress::converged() const {
+  if (within_tolerance()) {
     return true;
   }
   const std::optional<double> few = Largest(kFew);

@@ -11,6 +11,7 @@
 // A pure state machine. Not thread safe.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -33,6 +34,9 @@ class Progress {
   static constexpr size_t kWindow = 10;
   // Iterations in which neither F, |g| nor the promise became better: it has stalled.
   static constexpr uint32_t kStalled = 100;
+  // Where the minimum is 0, nothing is small relative to F; this part of F at the start is small
+  // enough.
+  static constexpr double kNegligible = 1e-12;
 
   // `roundoff_floor`: a relative change of F that rounding alone explains.
   Progress(const Tolerances& tolerances, double roundoff_floor)
@@ -43,12 +47,28 @@ class Progress {
   // What the direction at the newest point promises; nothing for one that was made
   // without knowledge of the curvature.
   void AddPromise(std::optional<double> decrease);
+  // The newest point was found by other means than these directions: what they promised, and
+  // how far F fell, counts from here.
+  void BeginAnew();
   // The measured noise of F at the newest point.
   void NoteNoise(double noise);
 
   // A relative change of F that is noise: from the arithmetic, or as measured.
   double f_floor() const { return floor_; }
+  // From the newest point to `f` it falls by more than noise.
+  bool Falls(double f) const { return IsLower(f, f_.back()); }
+  // A fall of F that slopes tell is too much for a run that has converged.
+  bool IsWorth(double fall) const;
+  // `f` is lower than `before`, by more than noise.
+  bool IsLower(double f, double before) const { return before - f > floor_ * scale(); }
+  // `f` is at most this part of F at the start.
+  bool IsBelow(double f, double part) const { return f <= part * std::abs(first_f_); }
+  // Of the parameters, at the newest point.
+  double gradient_norm() const { return gradient_norm_; }
 
+  // By a tolerance, or since the gradient is zero.
+  bool within_tolerance() const;
+  // By that, or by the promises.
   bool converged() const;
   bool stalled() const { return idle_ >= kStalled; }
   // The newest directions promise less than F can tell, and almost nothing.

@@ -1,9 +1,11 @@
 #include "coordinator/lbfgs/test_functions.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <numbers>
 
 #include "common/base/random.h"
@@ -147,6 +149,47 @@ TestFunction Noisy(double condition, double f_noise, double g_noise) {
   };
   test.minimum = 1.0;
   return test;
+}
+
+void PrintTo(const Features& features, std::ostream* out) {
+  *out << "scale " << features.scale << " and mean " << features.mean << " of " << features.features
+       << (features.separable ? ", separable" : "");
+}
+
+Function Logistic(const Features& c) {
+  constexpr size_t kSamples = 300;
+  const PhiloxStream values(7, StreamKind::kTest, 1);
+  const PhiloxStream plane(7, StreamKind::kTest, 2);
+  auto data = std::make_shared<std::vector<double>>(kSamples * kFeatures);
+  auto labels = std::make_shared<std::vector<double>>(kSamples);
+  for (size_t i = 0; i < kSamples; ++i) {
+    double side = c.separable ? 0.0 : 0.7 * values.Normal(kSamples * kFeatures + i) + 0.3;
+    for (size_t j = 0; j < kFeatures; ++j) {
+      const double value = values.Normal(i * kFeatures + j);
+      (*data)[i * kFeatures + j] = j < c.features ? c.scale * (value + c.mean) : value;
+      side += value * plane.Normal(j);
+    }
+    (*labels)[i] = side > 0.0 ? 1.0 : -1.0;
+  }
+  return [=](std::span<const double> w, std::span<double> g) {
+    double f = 0.0;
+    std::ranges::fill(g, 0.0);
+    for (size_t i = 0; i < kSamples; ++i) {
+      const double* const x = data->data() + i * kFeatures;
+      double margin = w[kFeatures];
+      for (size_t j = 0; j < kFeatures; ++j) {
+        margin += x[j] * w[j];
+      }
+      margin *= (*labels)[i];
+      f += margin > 0.0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
+      const double slope = -(*labels)[i] / (1.0 + std::exp(margin)) / kSamples;
+      for (size_t j = 0; j < kFeatures; ++j) {
+        g[j] += slope * x[j];
+      }
+      g[kFeatures] += slope;
+    }
+    return f / kSamples;
+  };
 }
 
 absl::StatusOr<ObjectiveValue> FunctionObjective::Evaluate(const std::string& w,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,19 @@ TestFunction Quadratic(size_t n, double condition);
 // 1 + Quadratic(30, condition) with noise that is a function of x: of f relative to it, of
 // g absolute in each element.
 TestFunction Noisy(double condition, double f_noise, double g_noise);
+
+// Of the logistic regression's data.
+inline constexpr size_t kFeatures = 8;
+struct Features {
+  double scale = 1.0;           // of the first features
+  double mean = 0.0;            // of these, in their deviations
+  size_t features = kFeatures;  // so many
+  bool separable = false;
+};
+void PrintTo(const Features& features, std::ostream* out);
+
+// The mean loss of logistic regression, summed in double: of a weight for each feature, and a bias.
+Function Logistic(const Features& c);
 
 class FunctionObjective : public Objective {
  public:

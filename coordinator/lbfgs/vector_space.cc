@@ -105,6 +105,20 @@ absl::Status VectorSpace::Multiply(const std::string& out, const std::string& x,
   return Keep(std::move(request));
 }
 
+absl::Status VectorSpace::Select(const std::string& out, const std::string& in,
+                                 const Selection& selection, const std::string& by) {
+  VectorRequest request;
+  VectorSelect* const select = request.mutable_select();
+  select->set_out(out);
+  select->set_in(in);
+  select->set_by(by);
+  select->set_begin(selection.begin);
+  select->set_end(selection.end);
+  select->set_low(selection.low);
+  select->set_high(selection.high);
+  return Keep(std::move(request));
+}
+
 absl::StatusOr<double> VectorSpace::Dot(const std::string& x, const std::string& y) {
   VectorRequest request;
   request.mutable_dot()->set_x(x);

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,14 @@ namespace monsoon {
 struct Term {
   double factor;
   std::string vector;
+};
+
+// Floats [begin, end) of the whole vector whose size, as another vector has it, is in [low, high).
+struct Selection {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  double low = 0.0;
+  double high = std::numeric_limits<double>::infinity();
 };
 
 class VectorSpace {
@@ -51,6 +60,9 @@ class VectorSpace {
                     const std::string& y);
   // out_i = x_i * y_i.
   absl::Status Multiply(const std::string& out, const std::string& x, const std::string& y);
+  // out_i = in_i where begin <= i < end and low <= |by_i| < high, else 0.
+  absl::Status Select(const std::string& out, const std::string& in, const Selection& selection,
+                      const std::string& by);
   absl::StatusOr<double> Dot(const std::string& x, const std::string& y);
   // out = sum of the terms in their order, rounded once; answers out . v for each
   // v of `dot_with`.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/status.h"
+#include "common/model/parameter_layout.h"
 #include "coordinator/lbfgs/minimizer.h"
+#include "coordinator/lbfgs/scaled_variables.h"
 #include "coordinator/sandblaster/batch_run.h"
 #include "proto/minimizer.pb.h"
 
@@ -18,6 +21,14 @@ JobDescription::Iteration IterationOf(const IterationReport& report) {
   iteration.set_step_length(report.step_length);
   iteration.set_evaluations(report.evaluations);
   return iteration;
+}
+
+std::vector<TensorRange> TensorsOf(const ParameterLayout& layout) {
+  std::vector<TensorRange> tensors;
+  for (const TensorInfo& tensor : layout.tensors()) {
+    tensors.push_back({tensor.offset, tensor.offset + tensor.size, tensor.is_statistic});
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -52,7 +63,9 @@ absl::StatusOr<BatchEnd> DriveBatch(const BatchTask& task, std::vector<VectorSha
     seat->AwaitCheckpoint();
     return goes_on;
   };
-  return RunBatch({task.config.sandblaster(), task.contributions, task.batch.attempt, task.from},
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(task.config.model()));
+  return RunBatch({task.config.sandblaster(), task.contributions, TensorsOf(layout),
+                   task.batch.attempt, task.from},
                   &shards, seat, observe);
 }
 

@@ -17,15 +17,18 @@ constexpr int kEvaluationBits = 32;
 
 }  // namespace
 
-absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config, const MinimizerState* from,
-                                      VectorSpace* space, Objective* objective,
-                                      const IterationObserver& observe) {
+absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config,
+                                      const std::vector<TensorRange>& tensors,
+                                      const MinimizerState* from, VectorSpace* space,
+                                      Objective* objective, const IterationObserver& observe) {
   if (from != nullptr) {
     space->CountOn(from->names(), from->round_trips());
   }
   OwnedVector w = OwnedVector::New(space, "w");
   RETURN_IF_ERROR(space->Copy(w.name(), ""));
-  ASSIGN_OR_RETURN(const MinimizerOptions options, MakeMinimizerOptions(config));
+  ASSIGN_OR_RETURN(MinimizerOptions options, MakeMinimizerOptions(config));
+  options.tensors = tensors;
+  options.may_be_unbounded = options.may_be_unbounded && !tensors.empty();
   const std::unique_ptr<Direction> direction = MakeDirection(config, space);
   ASSIGN_OR_RETURN(
       const MinimizerResult result,
@@ -48,8 +51,8 @@ absl::StatusOr<BatchEnd> RunBatch(
   if (from != nullptr) {
     batch->GoOn(from->overflows());
   }
-  ASSIGN_OR_RETURN(BatchEnd end, RunMinimizer(options.config, from, &space, &*batch,
-                                              [&](const IterationReport& report) {
+  ASSIGN_OR_RETURN(BatchEnd end, RunMinimizer(options.config, options.tensors, from, &space,
+                                              &*batch, [&](const IterationReport& report) {
                                                 return observe(report, batch->overflows());
                                               }));
   // The parameters hold the result; the vectors' memory is for other jobs.

@@ -7,10 +7,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/lbfgs/minimizer.h"
 #include "coordinator/lbfgs/objective.h"
+#include "coordinator/lbfgs/scaled_variables.h"
 #include "coordinator/lbfgs/vector_space.h"
 #include "coordinator/sandblaster/batch_evaluator.h"
 #include "coordinator/sandblaster/vector_shards.h"
@@ -22,6 +24,7 @@ namespace monsoon {
 struct BatchRunOptions {
   Sandblaster config;
   uint32_t contributions = 0;  // of a whole batch
+  std::vector<TensorRange> tensors;
   // How often the batch has returned to an earlier iteration, and the one that it goes on
   // from: its vectors are on the shards. Unset: it begins.
   uint64_t attempt = 0;
@@ -37,9 +40,11 @@ absl::StatusOr<BatchEnd> RunBatch(
     const BatchRunOptions& options, VectorShards* shards, BatchEvaluator* evaluator,
     const std::function<absl::StatusOr<bool>(const IterationReport&, uint64_t overflows)>& observe);
 
-// The same with any objective over `space`; `from` may be null.
-absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config, const MinimizerState* from,
-                                      VectorSpace* space, Objective* objective,
-                                      const IterationObserver& observe);
+// The same with any objective over `space`; `from` may be null. Without `tensors` the end is as
+// the directions have it.
+absl::StatusOr<BatchEnd> RunMinimizer(const Sandblaster& config,
+                                      const std::vector<TensorRange>& tensors,
+                                      const MinimizerState* from, VectorSpace* space,
+                                      Objective* objective, const IterationObserver& observe);
 
 }  // namespace monsoon

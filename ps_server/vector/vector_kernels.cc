@@ -1,6 +1,8 @@
 #include "ps_server/vector/vector_kernels.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "common/base/check.h"
@@ -47,6 +49,23 @@ void MultiplyVectors(std::span<const float> x, std::span<const float> y, std::sp
   CHECK_EQ(x.size(), out.size());
   CHECK_EQ(y.size(), out.size());
   Loops().multiply(out.size(), x.data(), y.data(), out.data());
+}
+
+float LargestBelow(double high) {
+  const float rounded = static_cast<float>(high);
+  return static_cast<double>(rounded) < high
+             ? rounded
+             : std::nextafter(rounded, -std::numeric_limits<float>::infinity());
+}
+
+void SelectVector(std::span<const float> in, std::span<const float> by, double low, double high,
+                  std::span<float> out) {
+  CHECK_EQ(in.size(), out.size());
+  CHECK_EQ(by.size(), out.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const double size = std::abs(static_cast<double>(by[i]));
+    out[i] = size >= low && size < high ? in[i] : 0.0f;
+  }
 }
 
 double DotVectors(std::span<const float> x, std::span<const float> y) {

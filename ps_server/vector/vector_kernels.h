@@ -33,6 +33,13 @@ void AxpyVector(double factor, std::span<const float> x, std::span<const float> 
 // out = x * y, element by element.
 void MultiplyVectors(std::span<const float> x, std::span<const float> y, std::span<float> out);
 
+// out = in where low <= |by| < high, else 0.
+void SelectVector(std::span<const float> in, std::span<const float> by, double low, double high,
+                  std::span<float> out);
+
+// The largest float below `high`.
+float LargestBelow(double high);
+
 double DotVectors(std::span<const float> x, std::span<const float> y);
 
 // out = sum of factor_k * in_k, added in the order of k beginning with 0, and

@@ -95,14 +95,6 @@ absl::Status CheckScalars(uint64_t count) {
 constexpr uint64_t kHeldScalars = uint64_t{4} << 20 >> 3;
 constexpr uint64_t kLeastStripesHeld = 64;
 
-// The largest float below `high`.
-float LargestBelow(double high) {
-  const float rounded = static_cast<float>(high);
-  return static_cast<double>(rounded) < high
-             ? rounded
-             : std::nextafter(rounded, -std::numeric_limits<float>::infinity());
-}
-
 }  // namespace
 
 VectorStore::VectorStore(SliceShape shape, SliceParameters* parameters, MemoryBudget* budget)
@@ -191,6 +183,9 @@ absl::StatusOr<VectorReply> VectorStore::Dispatch(const VectorRequest& request) 
       break;
     case VectorRequest::kMultiply:
       status = Multiply(request.multiply());
+      break;
+    case VectorRequest::kSelect:
+      status = Select(request.select());
       break;
     case VectorRequest::kDot:
       return Dot(request.dot());
@@ -349,6 +344,23 @@ absl::Status VectorStore::Multiply(const VectorMultiply& op) {
   ASSIGN_OR_RETURN(const Input y, Find(op.y()));
   return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
     MultiplyVectors(Part(x.get(), range), Part(y.get(), range), out);
+  });
+}
+
+absl::Status VectorStore::Select(const VectorSelect& op) {
+  if (op.begin() > op.end() || !(op.low() >= 0.0 && op.low() <= op.high())) {
+    return absl::InvalidArgumentError(absl::StrCat("nothing is selected by ", op.DebugString()));
+  }
+  ASSIGN_OR_RETURN(const Input in, Find(op.in()));
+  ASSIGN_OR_RETURN(const Input by, Find(op.by()));
+  return MakeVector(op.out(), [&](uint32_t, const Slice& range, std::span<float> out) {
+    const uint64_t first = shape_.begin + range.begin;
+    const uint64_t begin = std::clamp(op.begin(), first, first + out.size()) - first;
+    const uint64_t size = std::clamp(op.end(), first + begin, first + out.size()) - first - begin;
+    std::ranges::fill(out, 0.0f);
+    SelectVector(Part(in.get(), range).subspan(begin, size),
+                 Part(by.get(), range).subspan(begin, size), op.low(), op.high(),
+                 out.subspan(begin, size));
   });
 }
 

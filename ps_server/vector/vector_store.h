@@ -111,6 +111,7 @@ class VectorStore {
   absl::Status Scale(const VectorScale& op);
   absl::Status Axpy(const VectorAxpy& op);
   absl::Status Multiply(const VectorMultiply& op);
+  absl::Status Select(const VectorSelect& op);
   absl::StatusOr<VectorReply> Dot(const VectorDot& op) const;
   absl::StatusOr<VectorReply> Combine(const VectorCombine& op);
   absl::StatusOr<VectorReply> Gram(const VectorGram& op) const;

@@ -271,6 +271,46 @@ TEST_F(VectorStoreTest, AFillOfTheWeightsLeavesBiasesAndPaddingZero) {
   EXPECT_EQ(Get("all")[55], 1.0f);
 }
 
+TEST_F(VectorStoreTest, ASelectionIsByIndexAndBySize) {
+  const auto select = [&](const std::string& out, uint64_t begin, uint64_t end, double low,
+                          double high) {
+    VectorRequest request = Next();
+    VectorSelect* const select = request.mutable_select();
+    select->set_out(out);
+    select->set_in("in");
+    select->set_by("by");
+    select->set_begin(begin);
+    select->set_end(end);
+    select->set_low(low);
+    select->set_high(high);
+    return Run(request).status();
+  };
+  VectorRequest by = Next();
+  by.mutable_uniform()->set_out("by");
+  by.mutable_uniform()->set_seed(3);
+  by.mutable_uniform()->set_low(-1.0);
+  by.mutable_uniform()->set_high(1.0);
+  ASSERT_OK(Run(by));
+  ASSERT_OK(Fill("in", 2.0));
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  // The slice begins at kBegin: of other slices' floats there is nothing here.
+  ASSERT_OK(select("part", kBegin + 3, kBegin + 7, 0.0, kAny));
+  ASSERT_OK(select("others", 0, kBegin, 0.0, kAny));
+  ASSERT_OK(select("large", 0, kBegin + kFloats, 0.5, kAny));
+  ASSERT_OK(select("small", 0, kBegin + kFloats, 0.0, 0.5));
+  const Vector sizes = Get("by");
+  const Vector in = Get("in");
+  for (size_t i = 0; i < kFloats; ++i) {
+    EXPECT_EQ(Get("part")[i], i >= 3 && i < 7 ? 2.0f : 0.0f) << i;
+    EXPECT_EQ(Get("others")[i], 0.0f) << i;
+    EXPECT_EQ(Get("large")[i], std::abs(sizes[i]) >= 0.5f ? in[i] : 0.0f) << i;
+    EXPECT_EQ(Get("small")[i], std::abs(sizes[i]) >= 0.5f ? 0.0f : in[i]) << i;
+  }
+  EXPECT_EQ(select("bad", 7, 3, 0.0, 1.0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(select("bad", 0, 9, 2.0, 1.0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(select("bad", 0, 9, std::nan(""), 1.0).code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(VectorStoreTest, OperationsBeforeAnotherOneAreDoneInOrderAndOnce) {
   VectorRequest dot;
   const auto before = [&dot] {
