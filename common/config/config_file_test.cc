@@ -277,6 +277,101 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
                         "rounds; leave period out"));
 }
 
+TEST(ConfigFileTest, ASchedulesLengthIsANumberOrAShareOfStop) {
+  const std::string folder = testing::MakeFolder("shares");
+  const auto errors = [&](const std::string& stop, const std::string& schedule) {
+    testing::WriteFile(folder + "/job", absl::StrCat(R"(
+        name: "j" batch_size: 10 model { input_shape: 4 layer { dense { units: 2 } } }
+        train { synthetic { examples: 1000 classes: 2 } } stop { )",
+                                                     stop,
+                                                     " } downpour { optimizer { sgd { rate: 0.1 } "
+                                                     "schedule { ",
+                                                     schedule, " } } }\n"));
+    const ConfigFile file = ValidateConfigFile(folder + "/job");
+    std::string text;
+    for (const Diagnostic& error : file.diagnostics) {
+      absl::StrAppend(&text, error.field, ": ", error.message, "\n");
+    }
+    return text;
+  };
+  EXPECT_EQ(errors("epochs: 3", "cosine { share: 0.5 } warm_up_share: 0.1"), "");
+  EXPECT_EQ(errors("steps: 30", "step { every_share: 0.5 factor: 0.5 }"), "");
+  EXPECT_THAT(errors("epochs: 3", "cosine { share: 0.5 pushes: 9 }"),
+              HasSubstr("downpour.optimizer.schedule.cosine.share: stands in place of"));
+  EXPECT_THAT(errors("epochs: 3", "warm_up_pushes: 3 warm_up_share: 0.1"),
+              HasSubstr("warm_up_share: stands in place of"));
+  EXPECT_THAT(errors("epochs: 3", "cosine { }"), HasSubstr("cosine.pushes: must be at least 1"));
+  EXPECT_THAT(errors("epochs: 3", "cosine { share: 2 }"), HasSubstr("cosine.share"));
+  EXPECT_THAT(errors("seconds: 3", "cosine { share: 1 }"),
+              HasSubstr("a share is of all pushes until `stop`, which nobody knows here"));
+}
+
+TEST(ConfigFileTest, WarnsOfSchedulesThatEndEarlyOrLate) {
+  const std::string folder = testing::MakeFolder("schedules");
+  const auto warnings = [&](const std::string& downpour) {
+    testing::WriteFile(folder + "/job", absl::StrCat(R"(
+        name: "j" batch_size: 10 stop { epochs: 3 }
+        model { input_shape: 4 layer { dense { units: 2 } } }
+        train { synthetic { examples: 1000 classes: 2 } }
+        downpour { )",
+                                                     downpour, " }\n"));
+    const ConfigFile file = ValidateConfigFile(folder + "/job");
+    EXPECT_TRUE(file.ok());
+    std::string text;
+    for (const Diagnostic& warning : file.warnings) {
+      absl::StrAppend(&text, warning.field, ": ", warning.message, "\n");
+    }
+    return text;
+  };
+  const auto of_pushes = [&](const std::string& schedule) {
+    return warnings("optimizer { sgd { rate: 0.1 } schedule { " + schedule + " } }");
+  };
+  EXPECT_EQ(of_pushes("cosine { pushes: 300 }"), "");
+  EXPECT_EQ(of_pushes("cosine { share: 1 } warm_up_share: 0.1"), "");
+  EXPECT_THAT(of_pushes("cosine { pushes: 10 }"),
+              HasSubstr("downpour.optimizer.schedule.cosine.pushes: the cosine has fallen to 0 "
+                        "after 10 of about 300 pushes"));
+  EXPECT_THAT(of_pushes("cosine { pushes: 1000000 }"),
+              HasSubstr("the cosine ends after 1000000 pushes, the job after about 300"));
+  EXPECT_THAT(of_pushes("step { every_pushes: 400 factor: 0.5 }"), HasSubstr("before the first"));
+  EXPECT_THAT(of_pushes("warm_up_pushes: 400"), HasSubstr("within the warm-up of 400"));
+  constexpr char kInner[] =
+      "local { steps: 5 inner { sgd { rate: 0.1 } schedule { cosine { pushes: 300 } } } }";
+  EXPECT_EQ(warnings(absl::StrCat("workers: 1 ", kInner)), "");
+  EXPECT_THAT(warnings(absl::StrCat("workers: 3 ", kInner)),
+              HasSubstr("downpour.local.inner.schedule.cosine.pushes: the cosine ends after 300 "
+                        "steps of a worker, the job after about 100"));
+}
+
+TEST(ConfigFileTest, WarnsOfABatchNormThatGetsOneSample) {
+  const std::string folder = testing::MakeFolder("last_batch");
+  const auto warnings = [&](int examples, int batch, const std::string& model) {
+    testing::WriteFile(
+        folder + "/job",
+        absl::StrCat("name: \"j\" batch_size: ", batch, " stop { epochs: 3 } model { ", model,
+                     " layer { dense { units: 2 } } } train { synthetic { examples: ", examples,
+                     " classes: 2 } } downpour { optimizer { sgd { rate: 0.1 } } }"));
+    const ConfigFile file = ValidateConfigFile(folder + "/job");
+    EXPECT_TRUE(file.ok());
+    return file.warnings;
+  };
+  constexpr char kVectors[] =
+      "input_shape: 4 layer { dense { units: 3 } } layer { batch_norm { } }";
+  EXPECT_TRUE(warnings(64, 32, kVectors).empty());
+  EXPECT_TRUE(warnings(66, 32, kVectors).empty());
+  const auto found = warnings(65, 32, kVectors);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].field, "batch_size");
+  EXPECT_THAT(found[0].message, HasSubstr("the last batch of an epoch is one sample"));
+  ASSERT_EQ(warnings(64, 1, kVectors).size(), 1u);
+  // Of an image each channel has many values.
+  EXPECT_TRUE(warnings(65, 32,
+                       "input_shape: [ 1, 4, 4 ] layer { batch_norm { } } "
+                       "layer { flatten { } }")
+                  .empty());
+  EXPECT_TRUE(warnings(65, 32, "input_shape: 4").empty());
+}
+
 TEST(ConfigFileTest, WarnsOfStatisticsThatNobodyFinds) {
   const std::string folder = testing::MakeFolder("statistics");
   testing::WriteFixtures(folder);

@@ -1,5 +1,6 @@
 #include "common/config/job.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
 #include "common/config/training_advice.h"
+#include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/fragment_map.h"
 #include "common/model/parameter_layout.h"
@@ -38,8 +40,10 @@ constexpr uint32_t kDefaultStripeKibOfFragments = 64;
 constexpr int kFloatsOfASum = 2;
 // The public copy, and its newest changes, which are fewer bytes than that.
 constexpr int kFloatsOfChanges = 2;
-// The minimiser's vectors of one iteration, and one to spare.
-constexpr uint32_t kIterationVectors = 7;
+// The minimiser's vectors of one iteration, four of variables that are scaled, and one to spare.
+constexpr uint32_t kIterationVectors = 11;
+// While parts are tried one by one, without a history.
+constexpr uint32_t kTrialVectors = 16;
 // Of l2_weights_only: which floats are weights, and the trial point's weights.
 constexpr uint32_t kWeightVectors = 2;
 // Of the exact sums, per 64-byte line: two largest values and an exponent.
@@ -104,11 +108,20 @@ class JobLoader {
   // Of the job that Load gave.
   void Advise(const Job& job, std::vector<Diagnostic>* warnings) const {
     Reporter reporter(path_, &locations_, warnings);
-    AdviseTraining(job, &reporter);
+    AdviseTraining(job, ExamplesOf(job), &reporter);
     AdviseData(job, data_, &reporter);
   }
 
  private:
+  // Of the training data; 0: nobody was to look.
+  uint64_t ExamplesOf(const Job& job) const {
+    if (!options_.check_data_files || options_.joined) {
+      return job.train().joiners().examples();
+    }
+    const absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), TrainingContext(job));
+    return info.ok() ? info->examples : 0;
+  }
+
   // Those of the model's fields wait until it is there.
   void ApplyOverrides(bool of_model) {
     for (const std::string& assignment : options_.overrides) {
@@ -169,9 +182,6 @@ void FillDatasetDefaults(Dataset* data) {
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
-  if (downpour->has_local() && downpour->optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
-    downpour->mutable_optimizer()->mutable_sgd()->set_rate(1.0);
-  }
   const bool takes_share = TakesShare(downpour->push_format());
   FillUnset(downpour, {takes_share ? "" : "top_k_share"});
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
@@ -283,7 +293,8 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const auto pairs = sandblaster.algorithm() == Sandblaster::LBFGS
                          ? static_cast<uint32_t>(NumberOrUnset(sandblaster, "history"))
                          : 0;
-  return 2 * pairs + kIterationVectors + (sandblaster.l2_weights_only() ? kWeightVectors : 0);
+  return std::max(2 * pairs + kIterationVectors, kTrialVectors) +
+         (sandblaster.l2_weights_only() ? kWeightVectors : 0);
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {

@@ -19,6 +19,7 @@
 #include "common/config/range_check.h"
 #include "common/config/sample_check.h"
 #include "common/config/sandblaster_check.h"
+#include "common/config/schedule_shares.h"
 #include "common/config/test_figures_check.h"
 #include "common/data/dataset_info.h"
 #include "common/data/sample_shape.h"
@@ -30,6 +31,32 @@
 
 namespace monsoon {
 namespace {
+
+// Numbers of pushes, or shares of them all: `stop` must then tell how many there are.
+void CheckScheduleAt(const Schedule& schedule, const std::string& path, const Stop& stop,
+                     Reporter* reporter) {
+  const auto one_of = [&](bool needed, bool number, bool share, const std::string& number_name,
+                          const std::string& share_name) {
+    if (number && share) {
+      reporter->Error(JoinPath(path, share_name), absl::StrCat("stands in place of ", number_name),
+                      "leave one of them out");
+    } else if (needed && !number && !share) {
+      reporter->Error(JoinPath(path, number_name), "must be at least 1");
+    }
+  };
+  const CosineSchedule& cosine = schedule.cosine();
+  one_of(schedule.has_cosine(), cosine.pushes() != 0, cosine.share() != 0, "cosine.pushes",
+         "cosine.share");
+  const StepSchedule& step = schedule.step();
+  one_of(schedule.has_step(), step.every_pushes() != 0, step.every_share() != 0,
+         "step.every_pushes", "step.every_share");
+  one_of(false, schedule.warm_up_pushes() != 0, schedule.warm_up_share() != 0, "warm_up_pushes",
+         "warm_up_share");
+  if (HasShares(schedule) && stop.steps() == 0 && stop.epochs() == 0) {
+    reporter->Error(path, "a share is of all pushes until `stop`, which nobody knows here",
+                    "set stop.epochs or stop.steps");
+  }
+}
 
 // `path` is where the optimizer stands.
 void CheckOptimizerAt(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
@@ -172,7 +199,7 @@ void CheckFormats(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
-void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
+void CheckDownpour(const Downpour& downpour, const Stop& stop, Reporter* reporter) {
   CheckFormats(downpour, reporter);
   if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
       downpour.warmstart().seconds() == 0.0) {
@@ -184,6 +211,7 @@ void CheckDownpour(const Downpour& downpour, Reporter* reporter) {
         std::pair<std::string, const Optimizer*>{"downpour.local.inner",
                                                  &downpour.local().inner()}}) {
     CheckOptimizerAt(*optimizer, path, reporter);
+    CheckScheduleAt(optimizer->schedule(), JoinPath(path, "schedule"), stop, reporter);
   }
   CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
@@ -259,7 +287,7 @@ class JobCheck {
             "add downpour { optimizer { ... } } or sandblaster { }");
     }
     if (job_.has_downpour()) {
-      CheckDownpour(job_.downpour(), reporter_);
+      CheckDownpour(job_.downpour(), job_.stop(), reporter_);
     }
     if (job_.has_sandblaster() && !joined()) {
       CheckSandblaster(job_, reporter_);

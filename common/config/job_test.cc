@@ -397,19 +397,19 @@ TEST_F(OnCluster, WhatIsOneInFloat32IsNotBelowOne) {
   }
 }
 
-// 131,072 floats beside 2 x 2 + 7 vectors, int64 sums and 10 bytes a line; one stripe.
+// 131,072 floats beside 2 x 5 + 11 vectors, or 16, int64 sums and 10 bytes a line; one stripe.
 TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidSandblasterJob())));
   Sandblaster* const sandblaster = job_.mutable_sandblaster();
-  sandblaster->set_history(2);
-  EXPECT_EQ(SandblasterVectors(*sandblaster), 11u);
+  sandblaster->set_history(5);
+  EXPECT_EQ(SandblasterVectors(*sandblaster), 21u);
   constexpr uint64_t kBeside = kStripeOverheadBytes + kJobOverheadBytes;
-  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 12 + 8) + 131072 / 16 * 10 + kBeside);
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 22 + 8) + 131072 / 16 * 10 + kBeside);
   sandblaster->set_algorithm(Sandblaster::NONLINEAR_CG);
-  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 8 + 8) + 131072 / 16 * 10 + kBeside);
+  EXPECT_EQ(ShardBytes(job_, 131072), 131072u * (4 * 17 + 8) + 131072 / 16 * 10 + kBeside);
   job_.set_stripe_kib(64);
   EXPECT_EQ(ShardBytes(job_, 131072),
-            131072u * (4 * 8 + 8) + 131072 / 16 * 10 + kBeside + 7 * kStripeOverheadBytes);
+            131072u * (4 * 17 + 8) + 131072 / 16 * 10 + kBeside + 7 * kStripeOverheadBytes);
   job_.set_stripe_kib(1024);
   sandblaster->set_algorithm(Sandblaster::LBFGS);
 
@@ -419,13 +419,13 @@ TEST_F(OnCluster, VectorsAndSumsMustFitTheMemoryLimit) {
   Dense* dense = job_.mutable_model()->add_layer()->mutable_dense();
   dense->set_no_bias(true);
   dense->set_units(128);
-  cluster_.mutable_ps(0)->set_memory_limit_mib(8);
+  cluster_.mutable_ps(0)->set_memory_limit_mib(13);
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
-  sandblaster->set_history(3);
+  sandblaster->set_history(6);
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       HasSubstr("needs 8521216 bytes on ps/0 for 131072 floats of the model "
-                                 "(parameters, 13 vectors, exact sums), its limit is 8388608; add "
+                       HasSubstr("needs 13764096 bytes on ps/0 for 131072 floats of the model "
+                                 "(parameters, 23 vectors, exact sums), its limit is 13631488; add "
                                  "ps tasks, keep a shorter history or raise memory_limit_mib")));
 }
 

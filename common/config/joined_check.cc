@@ -223,6 +223,10 @@ void CheckJoined(const Job& job, Reporter* reporter) {
 }
 
 void CheckNotJoined(const Job& job, Reporter* reporter) {
+  if (job.downpour().programs() != 0) {
+    reporter->Error("downpour.programs", "is of jobs of programs; this one has workers",
+                    "write workers, or leave it out");
+  }
   for (const bool train : {true, false}) {
     const Dataset& data = train ? job.train() : job.test();
     if (data.has_joiners()) {

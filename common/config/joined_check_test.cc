@@ -44,13 +44,17 @@ TEST(JoinedCheckTest, AJobOfTensorsAndJoinersIsValidWithItsDefaultsToo) {
   EXPECT_OK(ValidateJob(job));
 }
 
-TEST(JoinedCheckTest, LocalStepsSubtractDifferences) {
+// Who shares an outer optimizer that is not set is not the job's to know
+// (coordinator/job/outer_optimizer.h).
+TEST(JoinedCheckTest, LocalStepsNeedNoOuterOptimizer) {
   Job job = Joined();
   job.mutable_downpour()->clear_optimizer();
   job.mutable_downpour()->mutable_local()->set_steps(500);
   EXPECT_OK(ValidateJob(job));
   FillJobDefaults(&job);
-  EXPECT_EQ(job.downpour().optimizer().sgd().rate(), 1.0);
+  EXPECT_EQ(job.downpour().optimizer().kind_case(), Optimizer::KIND_NOT_SET);
+  EXPECT_OK(ValidateJob(job));
+  job.mutable_downpour()->set_programs(3);
   EXPECT_OK(ValidateJob(job));
 }
 

@@ -1,10 +1,14 @@
 #include "common/config/training_advice.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/codec/wire_formats.h"
+#include "common/config/schedule_shares.h"
+#include "common/model/parameter_layout.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
@@ -16,6 +20,10 @@ namespace {
 // accuracy of 0.77 to 0.80 at this value, and of 0.24 to 0.49 at four times it (three
 // seeds each).
 constexpr double kLargestPushRate = 0.5;
+
+// A schedule's end, as a part of the job's, that is neither early nor late.
+constexpr double kEarly = 0.8;
+constexpr double kLate = 2.0;
 
 // With less the sum over the pushes of some replicas stays below twice each.
 constexpr double kMildMomentum = 0.5;
@@ -92,9 +100,92 @@ void AdviseStatistics(const Job& job, Reporter* reporter) {
   }
 }
 
+// A schedule that ends before `all` pushes or steps until `stop`, or long after.
+void AdviseSchedule(const Schedule& schedule, const std::string& path, double all,
+                    absl::string_view what, Reporter* reporter) {
+  const double end = static_cast<double>(schedule.cosine().pushes());
+  if (schedule.has_cosine() && end > 0 && end < kEarly * all) {
+    reporter->Error(JoinPath(path, "cosine.pushes"),
+                    absl::StrFormat("the cosine has fallen to %g after %.0f of about %.0f %s: the "
+                                    "rate stays there for the rest",
+                                    schedule.cosine().final(), end, all, what),
+                    "say share: 1 in place of pushes, for all until `stop`");
+  } else if (schedule.has_cosine() && end > kLate * all) {
+    reporter->Error(JoinPath(path, "cosine.pushes"),
+                    absl::StrFormat("the cosine ends after %.0f %s, the job after about %.0f: the "
+                                    "rate hardly falls",
+                                    end, what, all),
+                    "say share: 1 in place of pushes, for all until `stop`");
+  }
+  const double every = static_cast<double>(schedule.step().every_pushes());
+  if (schedule.has_step() && every > all) {
+    reporter->Error(JoinPath(path, "step.every_pushes"),
+                    absl::StrFormat("the job ends after about %.0f %s, before the first of %.0f",
+                                    all, what, every),
+                    "say every_share in place of every_pushes");
+  }
+  const double warm_up = static_cast<double>(schedule.warm_up_pushes());
+  if (warm_up > all) {
+    reporter->Error(JoinPath(path, "warm_up_pushes"),
+                    absl::StrFormat("the job ends after about %.0f %s, within the warm-up of %.0f",
+                                    all, what, warm_up),
+                    "say warm_up_share in place of warm_up_pushes");
+  }
+}
+
+// How many workers there will be is known where the job says so; else what does not depend on it
+// is judged alone.
+void AdviseSchedules(const Job& job, uint64_t examples, Reporter* reporter) {
+  const Downpour& downpour = job.downpour();
+  const uint32_t workers = downpour.workers() != 0 ? downpour.workers() : downpour.programs();
+  const Trainers trainers{.workers = std::max(1u, workers)};
+  const std::optional<double> pushes = PushesUntilStop(job, examples, trainers);
+  const std::optional<double> steps = InnerStepsUntilStop(job, examples, trainers);
+  if (pushes.has_value() && (!downpour.has_rounds() || workers != 0)) {
+    AdviseSchedule(downpour.optimizer().schedule(), "downpour.optimizer.schedule", *pushes,
+                   "pushes", reporter);
+  }
+  if (steps.has_value() && workers != 0) {
+    AdviseSchedule(downpour.local().inner().schedule(), "downpour.local.inner.schedule", *steps,
+                   "steps of a worker", reporter);
+  }
+}
+
+// A batch of one sample, with a batch_norm that has one value of it for each channel.
+void AdviseLastBatch(const Job& job, uint64_t examples, Reporter* reporter) {
+  const uint32_t batch = job.batch_size();
+  if (!job.has_downpour() || batch == 0 || (batch != 1 && examples % batch != 1)) {
+    return;
+  }
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job.model());
+  if (!layout.ok()) {
+    return;
+  }
+  const LayerShape* found = nullptr;
+  for (int i = 0; found == nullptr && i < job.model().layer_size(); ++i) {
+    const LayerShape& layer = layout->layers()[static_cast<size_t>(i)];
+    if (job.model().layer(i).has_batch_norm() && layer.input_shape.size() == 1) {
+      found = &layer;
+    }
+  }
+  if (found == nullptr) {
+    return;
+  }
+  reporter->Error(
+      "batch_size",
+      absl::StrCat(batch == 1 ? "each batch" : "the last batch of an epoch",
+                   " is one sample, and one value has no variance: ", found->name,
+                   " (batch_norm) takes its running means and variances there, and does not move "
+                   "them"),
+      batch == 1 ? "take larger batches"
+                 : absl::StrCat("take batches that do not leave one of ", examples, " samples"));
+}
+
 }  // namespace
 
-void AdviseTraining(const Job& job, Reporter* reporter) {
+void AdviseTraining(const Job& job, uint64_t examples, Reporter* reporter) {
+  AdviseLastBatch(job, examples, reporter);
+  AdviseSchedules(job, examples, reporter);
   AdviseNesterov(job, reporter);
   AdviseFigures(job, reporter);
   AdviseStatistics(job, reporter);

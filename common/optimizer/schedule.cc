@@ -15,11 +15,17 @@ constexpr double kPlateauFactor = 0.5;
 double BaseFactor(const Schedule& schedule, uint64_t k, uint32_t reductions) {
   switch (schedule.kind_case()) {
     case Schedule::kStep: {
+      if (schedule.step().every_pushes() == 0) {
+        break;  // a share of pushes that nobody has counted
+      }
       const uint64_t drops = k / schedule.step().every_pushes();
       return std::pow(schedule.step().factor(), static_cast<double>(drops));
     }
     case Schedule::kCosine: {
       const CosineSchedule& cosine = schedule.cosine();
+      if (cosine.pushes() == 0) {
+        break;
+      }
       const double done =
           static_cast<double>(std::min(k, cosine.pushes())) / static_cast<double>(cosine.pushes());
       return cosine.final() +

@@ -14,6 +14,7 @@ using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(CoreEnterTest, JoinedJobsRunBesideTheQueue) {
   h_.Submit(h_.Plan(1));
@@ -116,6 +117,41 @@ TEST_F(CoreEnterTest, WaitsForAProgramAsLongAsItTakes) {
   h_.TrainToTheEnd(1);
   h_.Pass(absl::Seconds(1), {1});
   EXPECT_EQ(h_.State(), SUCCEEDED);
+}
+
+// Differences of more programs than the job was told add up, where nobody chose an optimizer.
+TEST_F(CoreEnterTest, ProgramsWhoseDifferencesAddUpAreToldSo) {
+  for (const uint32_t programs : {1u, 2u}) {
+    SCOPED_TRACE(programs);
+    const uint32_t first = 2 * programs - 1;  // the others are of the other job
+    JobPlan plan = Joined(absl::StrCat("sum", programs));
+    plan.job.mutable_downpour()->clear_optimizer();
+    plan.job.mutable_downpour()->mutable_local()->set_steps(1);
+    plan.job.mutable_downpour()->set_programs(programs);
+    plan.sharers = programs;
+    h_.Poll();
+    std::string job;
+    uint64_t sealed_by = 0;
+    for (int call = 0; call < 4; ++call) {
+      EnterRequest request = RequestOf(first, plan);
+      request.set_sealed_by(sealed_by);
+      ASSERT_OK_AND_ASSIGN(const EnterReply reply, h_.core().Enter(request, plan, h_.now()));
+      h_.job_term_ = reply.job_term();
+      h_.Settle();
+      job = reply.job();
+      sealed_by = h_.core().state().FindJob(job)->writer().number();
+    }
+    Join(first, job);
+    Join(first + 1, job);
+    EXPECT_THAT(h_.Describe(job).outer_optimizer(),
+                HasSubstr(programs == 1 ? "subtracted whole" : "the mean of 2 replicas"));
+    const auto added = Contains(absl::StrCat("differences_add_up worker/", first + 1));
+    if (programs == 1) {
+      EXPECT_THAT(h_.Events(), added);
+    } else {
+      EXPECT_THAT(h_.Events(), Not(added));
+    }
+  }
 }
 
 TEST_F(CoreEnterTest, ANumberIsFreeOnceItsProgramLeft) {

@@ -4,14 +4,29 @@
 
 #include "common/base/status.h"
 #include "common/config/job.h"
+#include "common/config/schedule_shares.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "coordinator/job/outer_optimizer.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
 namespace monsoon {
+namespace {
+
+// Of the first `workers` that the cluster lists, and of as many guests as are missing.
+Trainers TrainersOf(uint32_t workers, const Cluster& cluster) {
+  double replicas = 0;
+  for (uint32_t i = 0; i < workers; ++i) {
+    const bool listed = i < static_cast<uint32_t>(cluster.worker_size());
+    replicas += listed ? std::max(1u, cluster.worker(static_cast<int>(i)).replicas()) : 1;
+  }
+  return {.workers = workers, .replicas = replicas / std::max(1u, workers)};
+}
+
+}  // namespace
 
 absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   JobPlan plan;
@@ -46,6 +61,10 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   const auto listed = static_cast<uint32_t>(cluster.worker_size());
   const uint32_t wanted = WantedWorkers(plan.job);
   plan.replicas = wanted != 0 ? wanted : std::max(1u, listed);
+  plan.sharers = DifferenceSharers(plan.job, listed);
+  if (!IsJoined(plan.job)) {
+    ResolveShares(plan.examples, TrainersOf(plan.replicas, cluster), &plan.job);
+  }
   return plan;
 }
 
@@ -68,6 +87,7 @@ StoredJobPlan JobPlan::ToStored() const {
   stored.set_max_stripe_bytes(max_stripe_bytes);
   stored.set_examples(examples);
   stored.set_replicas(replicas);
+  stored.set_sharers(sharers > 1 ? sharers : 0);
   stored.mutable_shard_bytes()->Add(shard_bytes.begin(), shard_bytes.end());
   return stored;
 }
@@ -80,6 +100,7 @@ JobPlan JobPlan::FromStored(const StoredJobPlan& stored) {
   plan.max_stripe_bytes = stored.max_stripe_bytes();
   plan.examples = stored.examples();
   plan.replicas = stored.replicas();
+  plan.sharers = std::max(1u, stored.sharers());
   plan.shard_bytes.assign(stored.shard_bytes().begin(), stored.shard_bytes().end());
   return plan;
 }
@@ -91,7 +112,11 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
   *request.mutable_model() = job.model();
   request.set_seed(job.seed());
   if (job.has_downpour()) {
-    *request.mutable_optimizer() = job.downpour().optimizer();
+    // Of programs too, whose own settings are compared with the job's as they were given.
+    Job resolved = job;
+    ResolveShares(examples, {.workers = std::max(1u, job.downpour().programs())}, &resolved);
+    *request.mutable_optimizer() =
+        OuterOptimizer(IsJoined(job) ? resolved.downpour() : job.downpour(), sharers);
     request.set_fetch_changes(job.downpour().fetch_changes());
     if (job.downpour().has_rounds()) {
       *request.mutable_rounds() = job.downpour().rounds();

@@ -23,6 +23,8 @@ struct JobPlan {
   // How many workers it is planned for. No more take part, but in an open cluster where
   // the job names no number.
   uint32_t replicas = 0;
+  // Among how many replicas an outer optimizer that is not set averages (outer_optimizer.h).
+  uint32_t sharers = 1;
   // Parameters, optimizer state, rows of tables, and for Sandblaster vectors and exact
   // sums in bytes, per shard (BytesOfShards).
   std::vector<uint64_t> shard_bytes;

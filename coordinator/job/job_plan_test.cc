@@ -103,6 +103,47 @@ TEST(JobPlanTest, RoundsGoToTheShardsAndTakeMemory) {
   EXPECT_EQ(request.rounds().grace_seconds(), 1.5);
 }
 
+TEST(JobPlanTest, AnUnsetOuterOptimizerIsTheSameOnAllShards) {
+  Job job = TestJob();
+  Downpour* const downpour = job.mutable_downpour();
+  downpour->clear_optimizer();
+  downpour->mutable_local()->set_steps(5);
+  downpour->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.1);
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));  // lists 2 workers
+  const JobPlan stored = JobPlan::FromStored(plan.ToStored());
+  for (const uint32_t shard : {0u, 1u}) {
+    EXPECT_EQ(stored.CreateRequest("j-1", shard, false).optimizer().sgd().rate(), 0.5);
+  }
+  EXPECT_EQ(plan.job.downpour().optimizer().kind_case(), Optimizer::KIND_NOT_SET)
+      << "a job that goes on from this one shares anew";
+  Job joined = JoinedJob();
+  *joined.mutable_downpour() = *downpour;
+  joined.mutable_downpour()->mutable_local()->clear_inner();
+  joined.mutable_downpour()->set_programs(4);
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(joined, TestCluster(2)));
+  EXPECT_EQ(plan.CreateRequest("j-1", 0, false).optimizer().sgd().rate(), 0.25);
+}
+
+// 1000 samples in batches of 10 are 100 steps an epoch.
+TEST(JobPlanTest, SchedulesInSharesGetTheirNumbers) {
+  Job job = TestJob();
+  job.mutable_stop()->set_epochs(3);
+  Schedule* const schedule = job.mutable_downpour()->mutable_optimizer()->mutable_schedule();
+  schedule->mutable_cosine()->set_share(1.0);
+  schedule->set_warm_up_share(0.1);
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));
+  const Schedule of_shard = plan.CreateRequest("j-1", 0, false).optimizer().schedule();
+  EXPECT_EQ(of_shard.cosine().pushes(), 300u);
+  EXPECT_EQ(of_shard.warm_up_pushes(), 30u);
+  EXPECT_EQ(plan.job.downpour().optimizer().schedule().cosine().pushes(), 300u) << "replicas too";
+  // Those of programs compare their settings with the job's as they were given.
+  Job joined = JoinedJob();
+  *joined.mutable_downpour() = job.downpour();
+  ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(joined, TestCluster(2)));
+  EXPECT_EQ(plan.CreateRequest("j-1", 0, false).optimizer().schedule().cosine().pushes(), 100u);
+  EXPECT_EQ(plan.job.downpour().optimizer().schedule().cosine().pushes(), 0u);
+}
+
 TEST(JobPlanTest, ChangesGoToTheShardsAndTakeMemory) {
   Job job = JoinedJob();
   ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));
@@ -137,9 +178,9 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(2)));
   EXPECT_EQ(plan.replicas, 2u);
   EXPECT_EQ(plan.job.sandblaster().chunk_examples(), 10u);
-  // 256 floats: parameters and 13 vectors, an int64 for each, 10 bytes for each of 16 lines.
+  // 256 floats: parameters and 17 vectors, an int64 for each, 10 bytes for each of 16 lines.
   EXPECT_THAT(plan.shard_bytes,
-              ElementsAre(256 * (4 * 14 + 8) + 16 * 10 + Beside(1), 256 * 64 + 160 + Beside(1)));
+              ElementsAre(256 * (4 * 18 + 8) + 16 * 10 + Beside(1), 256 * 80 + 160 + Beside(1)));
   // The shards take no job without a rule; this one needs no memory.
   EXPECT_EQ(OptimizerStateSlots(plan.CreateRequest("j-1", 0, false).optimizer()), 0);
   EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_sgd());
@@ -147,7 +188,7 @@ TEST(JobPlanTest, SandblasterNeedsVectorsAndSums) {
   *job.mutable_downpour() = TestJob().downpour();
   *job.mutable_stop() = TestJob().stop();
   ASSERT_OK_AND_ASSIGN(plan, JobPlan::Make(job, TestCluster(1)));
-  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * (4 * 15 + 8) + 32 * 10 + Beside(2)));
+  EXPECT_THAT(plan.shard_bytes, ElementsAre(512 * (4 * 19 + 8) + 32 * 10 + Beside(2)));
   EXPECT_TRUE(plan.CreateRequest("j-1", 0, false).optimizer().has_adagrad());
   job.mutable_sandblaster()->set_sample_examples(1001);
   EXPECT_THAT(JobPlan::Make(job, TestCluster(1)).status(),

@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
+#include "coordinator/job/outer_optimizer.h"
 #include "coordinator/job/replica_set.h"
 #include "coordinator/replicas/evaluation_check.h"
 #include "coordinator/slices/lost_pushes.h"
@@ -400,6 +401,12 @@ void Replicas::BeginReplica(JobRecord* job, uint32_t worker, absl::Duration now)
                    again && OptimizerStateSlots(job->plan.job.downpour().local().inner()) > 0
                        ? "; the state of its inner optimizer begins anew"
                        : ""));
+  const std::string added = AddedDifferences(
+      job->plan.job, job->plan.sharers, static_cast<uint32_t>(job->procedure()->replicas().size()));
+  if (!added.empty()) {
+    job->AddEvent(now, "differences_add_up", WorkerName(worker), added);
+    Log(absl::StrCat("job ", job->id(), ": ", added));
+  }
 }
 
 void Replicas::EndReplica(JobRecord* job, const DurableSession& session, absl::Duration now) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/metrics/latency_histogram.h"
+#include "coordinator/job/outer_optimizer.h"
 #include "coordinator/state/add_figures.h"
 
 namespace monsoon {
@@ -305,6 +306,7 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
     FillTestResults(*procedure, &description);
   }
   description.set_mode(ModeName(job.plan.job));
+  description.set_outer_optimizer(OuterOptimizerText(job.plan.job, job.plan.sharers));
   *description.mutable_event() = job.state().event();
   return description;
 }

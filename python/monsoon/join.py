@@ -18,15 +18,14 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          epochs: Optional[float] = None, batch: Optional[int] = None,
          examples: Optional[int] = None, data: Optional[Sized] = None, seed: int = 0,
          max_steps: Optional[int] = None, max_seconds: Optional[float] = None,
-         target_accuracy: Optional[float] = None,
-         n_fetch: Optional[int] = None, n_push: Optional[int] = None, overlap: bool = True,
-         push_format: str = "float32", fetch_format: str = "float32",
-         top_k_share: Optional[float] = None, evaluate: Optional[Evaluate] = None,
-         evaluate_every: Optional[float] = None, checkpoint: Optional[Checkpoint] = None,
-         divergence: Optional[str] = None, block_examples: Optional[int] = None,
+         target_accuracy: Optional[float] = None, n_fetch: Optional[int] = None,
+         n_push: Optional[int] = None, overlap: bool = True, push_format: str = "float32",
+         fetch_format: str = "float32", top_k_share: Optional[float] = None,
+         evaluate: Optional[Evaluate] = None, evaluate_every: Optional[float] = None,
+         checkpoint: Optional[Checkpoint] = None, divergence: Optional[str] = None,
+         block_examples: Optional[int] = None, programs: Optional[int] = None,
          tables: Sequence[Table] = (), group: Any = None, create: bool = True,
-         log_file: Optional[str] = None,
-         connect_timeout_s: float = 30.0) -> Job:
+         log_file: Optional[str] = None, connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
 
     The job's settings are those of its first program; a later one whose settings, names or
@@ -42,9 +41,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     epochs, max_steps (of all programs together), max_seconds, target_accuracy (in (0, 1],
       needs evaluate): the job ends at the first of those that are given; at least one is
       needed, but for steps(), which has no epochs.
-    batch: samples of a step. examples: how many samples there are, or `data`, whose len() it
-      is. Both may be given to blocks() instead.
-    seed: of the order of the data.
+    batch: samples of a step. examples: how many there are, or `data`, whose len() it is. Both
+      may be given to blocks() instead. seed: of the data's order.
     n_fetch, n_push: steps between two fetches, and between two pushes of the gradients' sum.
     overlap: communication goes on while the next gradient is computed; False: in turn.
     push_format: float32, bfloat16, float16, int8, int4, top_k or top_k_2bit (these two then
@@ -54,8 +52,10 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       loss alone. Called within step() of one program, with the model in eval mode and under
       no_grad. evaluate_every: epochs between two; unset: at the end.
     checkpoint, divergence ("reject", "skip", "halt"), block_examples: as in proto/job.proto.
-    tables: Table(...)s beside the model, for job.fetch_rows() and push_rows(); those of a
-      module's Embeddings are found. A job with tables pushes gradients: not with Local or group.
+    programs: how many are meant to train at once; with Local(...) and no outer optimizer a
+      difference counts 1 / programs. Unset: 1, and the second gets a warning that they add up.
+    tables: Table(...)s beside the model, for job.fetch_rows() and push_rows(); a module's
+      Embeddings are found. A job with tables pushes gradients: not with Local or group.
     group: a process group of torch.distributed (gloo) that is one replica: rank 0 joins.
     create: False raises JobNotFound where there is no such job.
     log_file: the helper process's log; None: warnings go to stderr.
@@ -76,7 +76,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         max_seconds=max_seconds, target_accuracy=target_accuracy, seed=seed, n_fetch=n_fetch,
         n_push=n_push, overlap=overlap, push_format=push_format, fetch_format=fetch_format,
         top_k_share=top_k_share, evaluates=evaluate is not None, evaluate_every=evaluate_every,
-        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples)
+        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples, programs=programs)
     settings.check()
     local_steps = isinstance(optimizer, Local)
     if layouts.is_torch_module(model):

@@ -94,9 +94,9 @@ class Local:
     scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
     scheduler: its step() is called after each step of the optimizer.
     outer: an optimizer of the shards, for which a difference is a gradient: with N programs
-    DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1), which
-    subtracts each difference, so that those of N programs add up. It takes no weight_decay,
-    clip_value or clip_norm.
+    DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1 / N) with
+    the N of join(programs=N), or of 1; in rounds SGD(1). It takes no weight_decay, clip_value or
+    clip_norm.
     dynamic: only the fastest program takes `every` steps, slower ones fewer in proportion to
     their measured speed, so that all push about equally often; job.stats.local_steps tells.
     rounds: Rounds(), or None: each difference moves the job's parameters as it comes.

@@ -57,6 +57,7 @@ class Settings:
     checkpoint: Optional[Checkpoint] = None
     divergence: Optional[str] = None
     block_examples: Optional[int] = None
+    programs: Optional[int] = None
 
     def check(self) -> None:
         """Raises InvalidArgument for what no coordinator needs to be asked about."""
@@ -73,6 +74,9 @@ class Settings:
         if isinstance(self.optimizer, Local) and (self.n_fetch or self.n_push):
             raise InvalidArgument("n_fetch and n_push are for optimizers of the shards; with "
                                   "Local, `every` says when is pushed and fetched")
+        if self.programs is not None and (
+                isinstance(self.programs, bool) or not 1 <= int(self.programs) <= 4096):
+            raise InvalidArgument(f"programs is {self.programs!r}; it must be 1 to 4096")
         if self.evaluate_every is not None and not self.evaluates:
             raise InvalidArgument("evaluate_every needs evaluate=, the function that evaluates")
 
@@ -84,6 +88,7 @@ class Settings:
             "push_format": None if push is None else _text.Token(push),
             "fetch_format": None if fetch is None else _text.Token(fetch),
             "top_k_share": self.top_k_share,
+            "programs": self.programs,
         }
         if isinstance(self.optimizer, Local):
             fields.update(self.optimizer.text())

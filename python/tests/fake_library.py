@@ -97,6 +97,7 @@ class FakeLibrary:
 
     def __init__(self, version="0.1.0"):
         self.version, self.jobs, self.replicas = version, {}, []
+        self.programs = 1  # that train, as stats tell
         self.calls, self.interrupt, self.events, self.fail = [], set(), {}, {}
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
         self.error = b""
@@ -310,7 +311,8 @@ class FakeLibrary:
 
     def monsoon_get_stats(self, handle, stats):
         replica = self._replica(handle)
-        stats._obj.steps, stats._obj.replicas, stats._obj.staleness = replica.steps, 1, -1
+        stats._obj.steps, stats._obj.replicas = replica.steps, self.programs
+        stats._obj.staleness = -1
         stats._obj.sessions = 1
         stats._obj.local_steps = replica.told_steps or replica.job.local_steps
         return self._begin("get_stats")

@@ -47,6 +47,10 @@ def test_text_is_escaped_and_exact():
     (ms.SGD(1, schedule=ms.CosineSchedule(10, final=0.1)),
      "sgd { rate: 1.0 } schedule { cosine { pushes: 10 final: 0.1 } }"),
     (ms.SGD(1, schedule=ms.WarmUp(5)), "sgd { rate: 1.0 } schedule { warm_up_pushes: 5 }"),
+    (ms.SGD(1, schedule=ms.CosineSchedule(share=1.0, warm_up_share=0.1)),
+     "sgd { rate: 1.0 } schedule { cosine { share: 1.0 } warm_up_share: 0.1 }"),
+    (ms.SGD(1, schedule=ms.StepSchedule(factor=0.5, every_share=0.25)),
+     "sgd { rate: 1.0 } schedule { step { factor: 0.5 every_share: 0.25 } }"),
 ])
 def test_optimizers_of_the_shards(optimizer, expected):
     assert f"optimizer {{ {expected} }} }}" in flat(text(optimizer=optimizer))
@@ -162,6 +166,12 @@ def test_formats(name):
     (lambda: ms.DelayedNesterov(period=0), "period is 0"),
     (lambda: ms.DelayedNesterov(period=4, share=0.3), "at most 1 / period, 0.25"),
     (lambda: ms.StepSchedule(0, 0.5), "every_pushes is at least 1"),
+    (lambda: ms.CosineSchedule(), "pushes is at least 1, or say share"),
+    (lambda: ms.CosineSchedule(10, share=1.0), "stands in place of pushes"),
+    (lambda: ms.CosineSchedule(share=1.5), "share is in"),
+    (lambda: ms.WarmUp(), "pushes is at least 1"),
+    (lambda: ms.CosineSchedule(10, warm_up_share=2), "warm_up_share is in"),
+    (lambda: Settings("a", ms.SGD(1), epochs=1, programs=0).check(), "programs is 0"),
     (lambda: Settings("a", ms.SGD(1)).job(10, 2), "the job has no end"),
     (lambda: Settings("a", ms.SGD(1), epochs=1).job(None, 2), "have no epochs"),
     (lambda: Settings("a", object(), epochs=1).check(), "optimizer is a object"),

@@ -104,6 +104,24 @@ def test_what_is_no_view_is_copied_by_a_named_path(library, make, path, toleranc
         assert not model[0].weight.is_contiguous()
 
 
+@pytest.mark.parametrize("programs, local, count", [
+    (None, {}, 1), (3, {}, 1), (2, {}, 1),
+    (None, {"outer": ms.SGD(0.5)}, 0), (None, {"rounds": ms.Rounds()}, 0), (4, {}, 0),
+])
+def test_differences_that_add_up_are_warned_of_once(library, recwarn, programs, local, count):
+    library.programs = 1
+    model = torch.nn.Linear(3, 2)
+    optimizer = ms.Local(torch.optim.SGD(model.parameters(), lr=0.1), every=1, **local)
+    with join(model, optimizer=optimizer, epochs=3, programs=programs) as job:
+        for _ in job.blocks(4, batch=1):
+            library.programs = 4  # others came
+            model(torch.ones(2, 3)).sum().backward()
+            job.step()
+    found = [str(w.message) for w in recwarn if "add up" in str(w.message)]
+    assert len(found) == count
+    assert all("4 programs train job gpt" in text and "programs=4" in text for text in found)
+
+
 def test_rounding_to_half_is_nobodys_progress(library):
     model = torch.nn.Linear(3, 2).bfloat16()
     optimizer = ms.Local(torch.optim.SGD(model.parameters(), lr=0.0), every=1)

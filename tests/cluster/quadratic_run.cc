@@ -72,8 +72,8 @@ absl::StatusOr<JobDescription> RunQuadratic(const QuadraticRun& run) {
     out->set_largest_command_bytes(statistics.largest);
     return true;
   };
-  ASSIGN_OR_RETURN(const BatchEnd end,
-                   RunMinimizer(run.config, /*from=*/nullptr, &space, &objective, observe));
+  ASSIGN_OR_RETURN(const BatchEnd end, RunMinimizer(run.config, /*tensors=*/{}, /*from=*/nullptr,
+                                                    &space, &objective, observe));
   out->set_end_reason(end.reason);
   out->set_end_detail(end.detail);
   for (const std::unique_ptr<ShardControl>& control : controls) {

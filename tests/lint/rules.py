@@ -170,7 +170,6 @@ LONG_FUNCTIONS = {
     "common/data/sources_test.cc:TEST_F": {"lines": 74, "why": _TABLE},
     "common/onnx/onnx_graph.cc:Converter::AddLayer": {"lines": 63, "why": _SWITCH},
     "common/safetensors/safetensors_test.cc:TEST": {"lines": 63, "why": _TABLE},
-    "coordinator/cli/submit_command.cc:RunSubmit": {"lines": 61, "why": _SEQUENCE},
     "coordinator/core/fuzzed_coordinator.h:FuzzedCoordinator::Call": {"lines": 61,
                                                                       "why": _SWITCH},
     "coordinator/core/core_harness.h:CoreHarness::Execute": {"lines": 64, "why": _SWITCH},

@@ -117,6 +117,7 @@ absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
 void LocalUpdater::GoOnAfter(uint64_t steps) {
   CHECK_EQ(steps_, 0u);
   if (make_inner_ != nullptr) {
+    before_ = steps;
     auto kernel = make_inner_(steps);
     CHECK_OK(kernel.status());  // the same has been made before
     kernel_ = *std::move(kernel);
@@ -141,7 +142,7 @@ void LocalUpdater::Restart() {
   open_empty_ = true;
   if (make_inner_ != nullptr) {
     place_->Fill(state_->span(), kernel_->initial_state());
-    steps_ = 0;
+    GoOnAfter(before_ + std::exchange(steps_, 0));
   }
 }
 

@@ -76,8 +76,9 @@ class LocalUpdater {
 
   // What the steps moved the parameters by, since the last Seal of each stripe.
   std::span<const float> moved() { return MutableMoved(); }
-  // The steps since the last Seal are given up, and an inner optimizer begins anew: what
-  // they moved is not what anybody wants. The parameters are the caller's to fetch again.
+  // The steps since the last Seal are given up, and an inner optimizer begins anew, its schedule
+  // goes on: what they moved is not what anybody wants. The parameters are the caller's to fetch
+  // again.
   void Restart();
 
   // The steps since the last Seal leave as the push with this sequence, of its fragment those
@@ -147,6 +148,7 @@ class LocalUpdater {
   std::deque<Pending> pending_;  // sequences ascend
   uint64_t version_ = 0;         // newest fetched, and own pushes since
   uint64_t steps_ = 0;           // since the state began
+  uint64_t before_ = 0;          // those before that, which an inner schedule goes on after
   std::vector<Floats> free_;
 };
 

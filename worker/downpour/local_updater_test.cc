@@ -1,5 +1,6 @@
 #include "worker/downpour/local_updater.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -200,6 +201,30 @@ TEST(LocalUpdaterTest, AnInnerScheduleCountsTheReplicasSteps) {
   local->Step(std::vector<float>(kFloats, -1.0f), w);
   local->Step(std::vector<float>(kFloats, -1.0f), w);
   EXPECT_THAT(w, Each(1.0f + 0.5f + 0.5f));
+}
+
+// A refused difference costs what it moved and the optimizer's state, not the schedule.
+TEST(LocalUpdaterTest, AnInnerScheduleGoesOnAfterARestart) {
+  Optimizer inner;
+  inner.mutable_sgd()->set_rate(1.0);
+  inner.mutable_schedule()->mutable_step()->set_every_pushes(2);
+  inner.mutable_schedule()->mutable_step()->set_factor(0.5);
+  auto local = Inner(inner);
+  local->GoOnAfter(1);
+  std::vector<float> w(kFloats, 0.0f);
+  const std::vector<float> gradient(kFloats, -1.0f);
+  local->Step(gradient, w);  // the second step of all, with the rate 1
+  local->Step(gradient, w);
+  local->Restart();
+  std::ranges::fill(w, 0.0f);
+  local->Step(gradient, w);  // the fourth
+  local->Step(gradient, w);
+  EXPECT_THAT(w, Each(0.5f + 0.25f));
+  local->Restart();
+  local->Restart();
+  std::ranges::fill(w, 0.0f);
+  local->Step(gradient, w);  // the sixth
+  EXPECT_THAT(w, Each(0.25f));
 }
 
 TEST(LocalUpdaterTest, RefusesAnInnerOptimizerWithoutARate) {

@@ -68,7 +68,8 @@ class BatchNorm : public CpuLayer {
   void SetParameters(const float* parameters) override { parameters_ = parameters; }
 
   void Forward(const StepKey* key) override {
-    by_batch_ = key != nullptr && key->samples.empty();
+    // One value has no variance: the running ones stand in for it, and stay.
+    by_batch_ = key != nullptr && key->samples.empty() && rows_ > 1;
     if (by_batch_) {
       JudgeBatch();
     }

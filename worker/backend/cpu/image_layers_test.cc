@@ -250,6 +250,31 @@ TEST(ImageLayersOfSizeTest, ContrastAndLocalLayersEqualTheReferenceAtEachSimdLev
   }
 }
 
+// One sample's value of a feature has no variance: a step treats it as an evaluation does, and the
+// running values stay. A sample of an image has many values.
+TEST(ImageLayersOfSizeTest, ABatchOfOneSampleMovesNoRunningStatistics) {
+  Pair vectors(
+      ParseModel("input_shape: 4 layer { dense { units: 6 } } layer { batch_norm {} } "
+                 "layer { relu {} } layer { dense { units: 3 } }"));
+  const Batch one = RandomBatch(vectors.layout, 1, 5);
+  std::vector<float> step(vectors.layout.size());
+  std::vector<float> frozen(vectors.layout.size());
+  const std::vector<uint32_t> sample = {3};
+  for (Network* const network : {vectors.cpu.get(), vectors.oracle.get()}) {
+    ASSERT_OK(network->LossAndGradient(one, StepKey{1, 2, 3, {}}, step));
+    ASSERT_OK(network->LossAndGradient(one, StepKey{1, 2, 3, sample}, frozen));
+    for (const TensorInfo& tensor : vectors.layout.tensors()) {
+      for (size_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
+        EXPECT_EQ(step[i], tensor.is_statistic ? 0.0f : frozen[i]) << tensor.name;
+      }
+    }
+  }
+  Pair images(
+      ParseModel("input_shape: [ 2, 5, 5 ] layer { batch_norm {} } layer { flatten {} } "
+                 "layer { dense { units: 3 } }"));
+  images.ExpectSameGradient(RandomBatch(images.layout, 1, 5), StepKey{1, 2, 3, {}});
+}
+
 // What a step subtracts moves the running ones; an evaluation then takes them.
 TEST(ImageLayersOfSizeTest, RunningStatisticsComeToThoseOfTheData) {
   Pair pair(

@@ -36,7 +36,7 @@ class BatchNorm : public ReferenceLayer {
       });
       ForChannel(pass, c, [&](size_t i) {
         double diff = out_diff[i];
-        if (!pass.frozen()) {  // mean and variance are the inputs' too
+        if (ByBatch(pass)) {  // mean and variance are the inputs' too
           diff -= sum / count + (in[i] - channel.mean) * channel.inverse * product / count;
         }
         in_diff[i] = diff * channel.scale * channel.inverse;
@@ -45,9 +45,9 @@ class BatchNorm : public ReferenceLayer {
         gradient[plan_.weight.offset + c] += product;
         gradient[plan_.bias.offset + c] += sum;
       }
-      if (!pass.frozen()) {
+      if (ByBatch(pass)) {
         // What is subtracted moves the running ones towards those of the batch.
-        const double unbiased = channel.variance * count / (count > 1 ? count - 1 : 1);
+        const double unbiased = channel.variance * count / (count - 1);
         gradient[running_mean_.offset + c] +=
             plan_.momentum * (pass.parameters[running_mean_.offset + c] - channel.mean);
         gradient[running_variance_.offset + c] +=
@@ -64,6 +64,11 @@ class BatchNorm : public ReferenceLayer {
     double scale = 1;
   };
 
+  // One value has no variance: the running ones stand in for it, and stay.
+  bool ByBatch(const Pass& pass) const {
+    return pass.training != nullptr && !pass.frozen() && pass.examples * area_ > 1;
+  }
+
   // f(index) for each value of the channel.
   template <typename F>
   void ForChannel(const Pass& pass, size_t c, F f) const {
@@ -77,7 +82,7 @@ class BatchNorm : public ReferenceLayer {
   // With mean and variance of the batch, or the running ones.
   Channel Judge(const Pass& pass, std::span<const double> in, size_t c) const {
     Channel channel;
-    if (pass.training == nullptr || pass.frozen()) {
+    if (!ByBatch(pass)) {
       channel.mean = pass.parameters[running_mean_.offset + c];
       channel.variance = pass.parameters[running_variance_.offset + c];
     } else {

@@ -246,12 +246,15 @@ TEST(ImageLayerTest, BatchNormEqualsHandComputedValues) {
                   gradient);
   EXPECT_THAT(gradient, Pointwise(DoubleNear(1e-12),
                                   std::vector<double>{-1, 1, -0.2, 0.1 * (3.5 - 14.0 / 3)}));
-  // Of one value the variance is 0, not that of none.
+  // One value has no variance: the running ones stand in for it, and stay.
+  EXPECT_EQ(Forward(plan, 1, &step, parameters, {7}), Forward(plan, 1, nullptr, parameters, {7}));
   gradient.assign(4, 0);
   layer->Backward(Pass{1, &step, parameters}, std::vector<double>{7}, {}, std::vector<double>{1},
                   std::span(in_diff).first(1), gradient);
-  EXPECT_NEAR(gradient[2], -0.6, 1e-12);
-  EXPECT_NEAR(gradient[3], 0.35, 1e-12);
+  EXPECT_EQ(gradient[2], 0.0);
+  EXPECT_EQ(gradient[3], 0.0);
+  EXPECT_NEAR(gradient[0], 3.0, 1e-12);  // (7 - 1) / sqrt(3.5 + 0.5)
+  EXPECT_NEAR(in_diff[0], 1.5, 1e-12);   // scale 3 / 2
 }
 
 TEST(ImageLayerTest, GlobalPoolIsTheMean) {

@@ -31,7 +31,7 @@ class BatchNorm : public DeviceLayer {
   }
 
   void Forward(const Pass& pass, const float* in, float* out) const override {
-    if (pass.kind == PassKind::kTrain) {
+    if (ByBatch(pass)) {
       SumByChannel(pass, in, KeptMean(pass));
       const auto squares = reinterpret_cast<float*>(pass.workspace);
       SquareDeviations(
@@ -59,7 +59,7 @@ class BatchNorm : public DeviceLayer {
                    Values(pass.examples));
     SumByChannel(pass, products, product_sums);
     SumByChannel(pass, out_diff, diff_sums);
-    const bool moves = pass.kind == PassKind::kTrain;
+    const bool moves = ByBatch(pass);
     if (in_diff != nullptr) {
       const float share = moves ? 1.0f / Count(pass.examples) : 0.0f;
       NormaliseBatchGradient(
@@ -74,9 +74,8 @@ class BatchNorm : public DeviceLayer {
       const float count = Count(pass.examples);
       MoveRunningMoments(
           pass.stream,
-          MoveMoments{moments, momentum_, count > 1.0f ? count / (count - 1.0f) : 1.0f,
-                      pass.parameters + mean_.offset, pass.parameters + variance_.offset,
-                      pass.control, mean_diff, variance_diff},
+          MoveMoments{moments, momentum_, count / (count - 1.0f), pass.parameters + mean_.offset,
+                      pass.parameters + variance_.offset, pass.control, mean_diff, variance_diff},
           channels_);
     } else {
       pass.stream.Zero(mean_diff, channels_ * sizeof(float));
@@ -85,6 +84,10 @@ class BatchNorm : public DeviceLayer {
   }
 
  private:
+  // One value has no variance: the running ones stand in for it, and stay.
+  bool ByBatch(const Pass& pass) const {
+    return pass.kind == PassKind::kTrain && pass.examples * area_ > 1;
+  }
   uint64_t Values(uint64_t examples) const { return examples * channels_ * area_; }
   // Values of a channel.
   float Count(uint64_t examples) const { return static_cast<float>(examples * area_); }
@@ -102,7 +105,7 @@ class BatchNorm : public DeviceLayer {
   }
 
   ChannelMoments Moments(const Pass& pass) const {
-    if (pass.kind == PassKind::kTrain) {
+    if (ByBatch(pass)) {
       return {KeptMean(pass), KeptVariance(pass), 1.0f / Count(pass.examples), epsilon_};
     }
     return {Parameters(pass, mean_), Parameters(pass, variance_), 1.0f, epsilon_};
