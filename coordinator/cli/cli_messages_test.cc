@@ -291,5 +291,23 @@ TEST_F(CliTest, WhatTrainsBadlyIsWarnedOf) {
   EXPECT_THAT(cli_.err(), HasSubstr("warning: downpour.n_push"));
 }
 
+TEST_F(CliTest, ABatchJobThatMissedItsMinimumSaysSoAndFailsWhereThatIsAsked) {
+  JobDescription job = Description(SUCCEEDED);
+  for (const std::string reason :
+       {"stalled", "line_search_failed", "converged", "max_iterations"}) {
+    SCOPED_TRACE(reason);
+    job.mutable_sandblaster()->set_end_reason(reason);
+    job.mutable_sandblaster()->set_end_detail("F 1.087; no step \"lowers\" F");
+    cli_.coordinator.descriptions = {job};
+    EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
+    EXPECT_THAT(cli_.out(), HasSubstr(" end=\"" + reason + ": F 1.087; no step 'lowers' F\"\n"));
+    const int strict = reason == "stalled" || reason == "line_search_failed" ? 1 : 0;
+    EXPECT_EQ(Run({"watch", "tiny-1", "--strict"}), strict);
+    EXPECT_EQ(Run({"submit", job_, "--watch", "--strict"}), strict);
+  }
+  EXPECT_EQ(Run({"submit", job_, "--strict"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("--strict is of the job's end: it needs --watch"));
+}
+
 }  // namespace
 }  // namespace monsoon

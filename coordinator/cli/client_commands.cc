@@ -35,7 +35,8 @@ constexpr Command kCommands[] = {
      RunDescribe},
     {"watch", "JOB [flags]", "show a job's progress until it ends",
      "  coordinator watch latest\n"
-     "  coordinator watch lenet-1 > progress.log\n",
+     "  coordinator watch lenet-1 > progress.log\n"
+     "  coordinator watch softmax-1 --strict   # 1 also where a batch job missed its minimum\n",
      RunWatch},
     {"cancel", "JOB [flags]", "ask a job to end", "  coordinator cancel lenet-1 --wait\n",
      RunCancel},

@@ -236,6 +236,7 @@ std::string DescribeJson(const JobDescription& description) {
   json.Member("rate_factor", description.has_rate_factor()
                                  ? std::make_optional(description.rate_factor())
                                  : std::nullopt);
+  json.Member("outer_optimizer", TextOrNull(description.outer_optimizer()));
   json.Key("sandblaster");
   if (description.has_sandblaster()) {
     WriteSandblaster(description.sandblaster(), &json);

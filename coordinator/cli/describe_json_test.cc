@@ -199,7 +199,7 @@ constexpr char kFullJson[] =
     R"("records":16,"row_pushes":3},{"shard":0,"worker":2,"incarnation":3,"from":14,"to":null,)"
     R"("to_at_least":15,"records":4,"row_pushes":0}],"restores":33,"away_steps":32,)"
     R"("best":{"generation":4,"epoch":1,"accuracy":0.8125,"loss":0.625}},)"
-    R"("rate_factor":null,"sandblaster":null})";
+    R"("rate_factor":null,"outer_optimizer":null,"sandblaster":null})";
 
 TEST(DescribeTextTest, LostPushesWithRowsSaySo) {
   const JobDescription job = Parse<JobDescription>(kFull);

@@ -86,6 +86,9 @@ void AppendProgress(const JobDescription& job, std::string* text) {
                    DecimalOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), ", ",
                    DecimalOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
                    " examples/s"));
+  if (!job.outer_optimizer().empty()) {
+    AppendRow(text, "differences", job.outer_optimizer());
+  }
   if (job.has_rate_factor()) {
     AppendRow(text, "rate", absl::StrFormat("times %.6g, by the test set", job.rate_factor()));
   }

@@ -36,6 +36,11 @@ ExitCode ExitCodeOf(const JobSummary& ended) {
   return data_error ? kExitData : kExitJobFailed;
 }
 
+bool MissedItsMinimum(const JobDescription& ended) {
+  const std::string& reason = ended.sandblaster().end_reason();
+  return reason == "stalled" || reason == "line_search_failed";
+}
+
 bool HasEnded(JobState state) {
   return state == SUCCEEDED || state == FAILED || state == CANCELLED;
 }

@@ -28,6 +28,10 @@ bool WasNotReached(const absl::Status& status);
 // (proto/job_description.proto, JobSummary).
 ExitCode ExitCodeOf(const JobSummary& ended);
 
+// A batch job that could not go on before it was at a minimum, which is a success all the same
+// unless the caller is strict.
+bool MissedItsMinimum(const JobDescription& ended);
+
 // Whether the job has ended, in any way.
 bool HasEnded(JobState state);
 

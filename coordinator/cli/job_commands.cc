@@ -109,15 +109,17 @@ int RunDescribe(Invocation& call) {
 }
 
 int RunWatch(Invocation& call) {
+  WatchOptions options;
   double patience_s = Patience::kDefaultSeconds;
   AddPatienceFlag(&call, &patience_s);
+  AddStrictFlag(&call, &options.strict);
   JobCall watch(&call);
   if (const std::optional<int> code = watch.Begin(1)) {
     return *code;
   }
   Patience patience(call, patience_s, [&watch] { return watch.cluster().UpRunsCoordinator(); });
-  return WatchJob(call, &watch.client(), watch.job(),
-                  watch.json() ? WatchOutput::kJson : WatchOutput::kData, &patience);
+  options.output = watch.json() ? WatchOutput::kJson : WatchOutput::kData;
+  return WatchJob(call, &watch.client(), watch.job(), options, &patience);
 }
 
 int RunCancel(Invocation& call) {

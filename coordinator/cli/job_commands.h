@@ -24,10 +24,18 @@ enum class WatchOutput {
   kJson,      // the same, and the last description on the standard output
 };
 
+struct WatchOptions {
+  WatchOutput output = WatchOutput::kData;
+  bool strict = false;  // a batch job that missed its minimum has failed
+};
+
+// --strict of `watch` and `submit`.
+void AddStrictFlag(Invocation* call, bool* strict);
+
 // Shows a job's progress until it ends; the coordinator may be away as `patience` has it,
 // which knows whether it has answered yet. Returns the exit code: 0 succeeded, 1 failed or
 // cancelled, 3 the coordinator is gone, 130 or 143 after a signal, and then the job goes on.
-int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output,
-             Patience* patience);
+int WatchJob(const Invocation& call, JobClient* client, const std::string& job,
+             const WatchOptions& options, Patience* patience);
 
 }  // namespace monsoon

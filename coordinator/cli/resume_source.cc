@@ -51,6 +51,14 @@ std::vector<std::string> TablesThatBeginOtherwise(const std::vector<TableInfo>& 
   return names;
 }
 
+// Of an outer optimizer that is not set: it is SGD, with some rate.
+std::string NameOf(Optimizer optimizer, const Job& job) {
+  if (job.downpour().has_local() && optimizer.kind_case() == Optimizer::KIND_NOT_SET) {
+    optimizer.mutable_sgd();
+  }
+  return OptimizerName(optimizer);
+}
+
 }  // namespace
 
 absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const Job& job,
@@ -71,8 +79,8 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
   }
   ResumeSource resume;
   const CheckpointContext& context = checkpoint.content.context();
-  const std::string had = OptimizerName(checkpoint.content.create().optimizer());
-  const std::string has = OptimizerName(job.downpour().optimizer());
+  const std::string had = NameOf(checkpoint.content.create().optimizer(), job);
+  const std::string has = NameOf(job.downpour().optimizer(), job);
   const auto slots = static_cast<uint32_t>(OptimizerStateSlots(job.downpour().optimizer()));
   if (checkpoint.in_rounds > 0) {
     notes->push_back(absl::StrCat(checkpoint.in_rounds, " differences in open rounds of ", source,

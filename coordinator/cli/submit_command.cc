@@ -24,6 +24,7 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(100);
 
 struct SubmitFlags {
   bool watch = false;
+  bool strict = false;
   bool json = false;
   std::string name;
   std::vector<std::string> set;
@@ -32,6 +33,23 @@ struct SubmitFlags {
   double timeout_s = 300;
   double patience_s = Patience::kDefaultSeconds;
 };
+
+void AddFlags(Invocation* call, SubmitFlags* flags) {
+  call->flags().Add("watch", &flags->watch, "show the progress until the job ends");
+  AddStrictFlag(call, &flags->strict);
+  call->flags().Add("name", &flags->name, "the job's name, in place of the file's");
+  call->flags().Add("set", &flags->set, "PATH=VALUE changes a field of the job; may be repeated");
+  call->flags().Add("init", &flags->init,
+                    "start from the parameters of this .npz or .safetensors file");
+  call->flags().Add(
+      "resume", &flags->resume,
+      "go on from the newest checkpoint of this job, or in this folder; without a job "
+      "file: as the job that it was");
+  call->flags().Add("timeout", &flags->timeout_s,
+                    "seconds that --init and --resume wait for the shards");
+  AddPatienceFlag(call, &flags->patience_s);
+  call->flags().Add("json", &flags->json, "one JSON object on the standard output");
+}
 
 // What is submitted, and what it begins with.
 struct Submission {
@@ -212,24 +230,16 @@ absl::StatusOr<Submission> LoadSubmission(const Invocation& call, const ClusterF
 int RunSubmit(Invocation& call) {
   SubmitFlags flags;
   const ClusterFlag cluster(&call);
-  call.flags().Add("watch", &flags.watch, "show the progress until the job ends");
-  call.flags().Add("name", &flags.name, "the job's name, in place of the file's");
-  call.flags().Add("set", &flags.set, "PATH=VALUE changes a field of the job; may be repeated");
-  call.flags().Add("init", &flags.init,
-                   "start from the parameters of this .npz or .safetensors file");
-  call.flags().Add("resume", &flags.resume,
-                   "go on from the newest checkpoint of this job, or in this folder; without a job "
-                   "file: as the job that it was");
-  call.flags().Add("timeout", &flags.timeout_s,
-                   "seconds that --init and --resume wait for the shards");
-  AddPatienceFlag(&call, &flags.patience_s);
-  call.flags().Add("json", &flags.json, "one JSON object on the standard output");
+  AddFlags(&call, &flags);
   if (const std::optional<int> code = call.Parse(0, 1)) {
     return *code;
   }
   if (call.positional().empty() && flags.resume.empty()) {
     return call.Usage(
         absl::StrCat("an argument is missing: ", call.name(), " JOB.textproto [flags]"));
+  }
+  if (flags.strict && !flags.watch) {
+    return call.Usage("--strict is of the job's end: it needs --watch");
   }
   if (!flags.init.empty() && !flags.resume.empty()) {
     return call.Usage("--init and --resume exclude each other: a job begins with one of them");
@@ -266,9 +276,12 @@ int RunSubmit(Invocation& call) {
     }
   }
   patience.Answered();  // with the job
-  return flags.watch ? WatchJob(call, client->get(), reply->job(),
-                                flags.json ? WatchOutput::kMessages : WatchOutput::kData, &patience)
-                     : kExitOk;
+  if (!flags.watch) {
+    return kExitOk;
+  }
+  const WatchOptions options{flags.json ? WatchOutput::kMessages : WatchOutput::kData,
+                             flags.strict};
+  return WatchJob(call, client->get(), reply->job(), options, &patience);
 }
 
 }  // namespace monsoon

@@ -16,10 +16,11 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);
 
 class Watcher {
  public:
-  Watcher(const Invocation& call, WatchOutput output)
+  Watcher(const Invocation& call, const WatchOptions& options)
       : env_(call.env()),
-        output_(output),
-        out_(output == WatchOutput::kData ? *env_.out : *env_.err) {}
+        output_(options.output),
+        strict_(options.strict),
+        out_(options.output == WatchOutput::kData ? *env_.out : *env_.err) {}
 
   void Show(const JobDescription& job) {
     if (!env_.terminal || output_ != WatchOutput::kData) {
@@ -63,12 +64,14 @@ class Watcher {
                 << (summary.state() == FAILED ? "failed" : "was cancelled")
                 << (summary.reason().empty() ? "" : ": ") << summary.reason() << "\n";
     }
-    return ExitCodeOf(summary);
+    return strict_ && summary.state() == SUCCEEDED && MissedItsMinimum(job) ? kExitJobFailed
+                                                                            : ExitCodeOf(summary);
   }
 
  private:
   const Environment& env_;
   const WatchOutput output_;
+  const bool strict_;
   std::ostream& out_;
   size_t shown_lines_ = 0;
   TerminalSize shown_at_;
@@ -76,10 +79,16 @@ class Watcher {
 
 }  // namespace
 
-int WatchJob(const Invocation& call, JobClient* client, const std::string& job, WatchOutput output,
-             Patience* patience) {
+void AddStrictFlag(Invocation* call, bool* strict) {
+  call->flags().Add("strict", strict,
+                    "exit with 1 where a batch job ended before it was at a minimum: stalled, "
+                    "line_search_failed");
+}
+
+int WatchJob(const Invocation& call, JobClient* client, const std::string& job,
+             const WatchOptions& options, Patience* patience) {
   const Environment& env = call.env();
-  Watcher watcher(call, output);
+  Watcher watcher(call, options);
   // "latest" is resolved once: the watched job stays the same.
   std::string id = job;
   env.wait(absl::ZeroDuration());  // from here on Ctrl-C has its own exit code

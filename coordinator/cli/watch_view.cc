@@ -146,11 +146,23 @@ std::string OneLine(std::string text) {
   return text;
 }
 
+std::string Quoted(const std::string& text) {
+  return absl::StrCat("\"", absl::StrReplaceAll(OneLine(text), {{"\"", "'"}}), "\"");
+}
+
 std::string ReasonField(const JobSummary& summary) {
-  return summary.reason().empty()
-             ? ""
-             : absl::StrCat(" reason=\"",
-                            absl::StrReplaceAll(OneLine(summary.reason()), {{"\"", "'"}}), "\"");
+  return summary.reason().empty() ? "" : absl::StrCat(" reason=", Quoted(summary.reason()));
+}
+
+// How a batch job has ended, in words.
+std::string BatchEnd(const JobDescription::Sandblaster& batch) {
+  if (batch.end_reason().empty()) {
+    return "";
+  }
+  return absl::StrCat(" end=",
+                      Quoted(batch.end_detail().empty()
+                                 ? batch.end_reason()
+                                 : absl::StrCat(batch.end_reason(), ": ", batch.end_detail())));
 }
 
 bool ContinuesCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
@@ -301,7 +313,8 @@ std::string DoneLine(const JobDescription& job) {
   return absl::StrCat(
       "done job=", job.summary().job(), " state=", JobState_Name(job.summary().state()),
       " test_acc=", FixedOr(job.has_final_test_accuracy(), job.final_test_accuracy(), 4),
-      " elapsed_s=", Fixed(job.summary().elapsed_s(), 0), ReasonField(job.summary()));
+      " elapsed_s=", Fixed(job.summary().elapsed_s(), 0), ReasonField(job.summary()),
+      BatchEnd(job.sandblaster()));
 }
 
 std::string FormatTimeLeft(double seconds) {

@@ -24,7 +24,8 @@ namespace monsoon {
 std::string WatchLines(const JobDescription& job);
 
 // "done job=lenet-1 state=SUCCEEDED test_acc=0.8854 elapsed_s=131", and the reason
-// of the end as in WatchLines, if it has one.
+// of the end as in WatchLines, if it has one. Of a batch job also how it ended:
+// end="stalled: F 1.0871, ...".
 std::string DoneLine(const JobDescription& job);
 
 struct ScreenOptions {
