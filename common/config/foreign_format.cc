@@ -7,7 +7,7 @@
 namespace monsoon {
 namespace {
 
-constexpr char kExample[] = "write it as in  name: \"mine\"  coordinator { address: \"...\" }";
+constexpr char kExample[] = "write it as in  name: \"mine\"  block { field: 1 }";
 
 }  // namespace
 

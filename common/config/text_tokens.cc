@@ -104,10 +104,11 @@ bool ReadConfigFile(const std::string& path, std::string* contents,
     return false;
   };
   const auto unreadable = [&](const std::string& why) {
-    return refuse(absl::StrCat("cannot read the file: ", why),
-                  absl::StrContains(absl::StrCat("/", path), "/~/")
-                      ? "~ is not expanded there, nor by a shell behind =: write the whole path"
-                      : "");
+    return refuse(
+        absl::StrCat("cannot read the file: ", why),
+        absl::StrContains(absl::StrCat("/", path), "/~/")
+            ? "~ in a path is not expanded, nor does a shell behind =: write the whole path"
+            : "");
   };
   std::error_code error;
   // Opening a FIFO would wait for its writer.

@@ -20,6 +20,9 @@ TEST(ClassOrderTest, NumbersAreOrderedAsNumbers) {
   EXPECT_THAT(Sorted({"0", "1", "10", "11", "2", "9"}),
               ElementsAre("0", "1", "2", "9", "10", "11"));
   EXPECT_THAT(Sorted({"10.0", "9.0", "-1", "2.5"}), ElementsAre("-1", "2.5", "9.0", "10.0"));
+  // These are one number in float32.
+  EXPECT_THAT(Sorted({"99999999", "100000000", "16777217", "16777216"}),
+              ElementsAre("16777216", "16777217", "99999999", "100000000"));
   // Two ways to write one number are two classes still.
   EXPECT_THAT(Sorted({"1.0", "01", "1"}), ElementsAre("01", "1", "1.0"));
 }

@@ -51,6 +51,15 @@ absl::Status ValidateSchedule(const Schedule& schedule) {
   if (field == nullptr) {
     return absl::OkStatus();
   }
+  // A share of pushes stands in its place; where nobody has counted these, the rate stays.
+  const StepSchedule& step = schedule.step();
+  const CosineSchedule& cosine = schedule.cosine();
+  const bool unset_step =
+      schedule.has_step() && step.every_pushes() == 0 && step.every_share() == 0;
+  if (unset_step || (schedule.has_cosine() && cosine.pushes() == 0 && cosine.share() == 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.", unset_step ? "step.every_pushes" : "cosine.pushes", " must be at least 1"));
+  }
   const google::protobuf::Message& kind = reflection.GetMessage(schedule, field);
   return CheckNumbers(kind, absl::StrCat("schedule.", field->name(), "."));
 }

@@ -347,8 +347,12 @@ std::string Checkpoints::WaitsForEnd(const JobRecord& job, Moment moment) const 
   const JobView view = View(job);
   const bool waits =
       view.WaitsForLeaving() || (view.WaitsForLastCheckpoint() && job.end_state() == SUCCEEDED);
-  return waits ? CheckpointReason(job, job.hands_over() ? "a checkpoint" : "its last checkpoint",
-                                  moment.now)
+  // Shards that were restored get again what they had; that is ordered to be written afterwards.
+  const char* const next =
+      job.leaving_generation > 0
+          ? "a checkpoint"
+          : "workers to send restored shards again what these had acknowledged";
+  return waits ? CheckpointReason(job, job.hands_over() ? next : "its last checkpoint", moment.now)
                : "";
 }
 

@@ -88,7 +88,7 @@ class ClusterFlag {
   bool given() const { return !call_->cluster_file().empty(); }
   // --cluster, else MONSOON_CLUSTER, else configs/cluster/localhost.textproto
   // here or in the repository of this executable.
-  // Receives warnings, if it is given.
+  // `warnings`, if given, receives what is valid but mostly not meant.
   absl::StatusOr<LoadedCluster> Load(std::vector<Diagnostic>* warnings = nullptr) const;
   // Whether an `up` on this machine runs the cluster's coordinator, which keeps its jobs:
   // should it not be there, it is started again.

@@ -110,7 +110,8 @@ TEST_F(BatchCheckpointsTest, AChainsSecondPartWaitsForWhatComesAgain) {
   TrainFirstPart();
   Pass(2);
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
-  EXPECT_EQ(h_.Reason(), "waits for a checkpoint");
+  EXPECT_EQ(h_.Reason(),
+            "waits for workers to send restored shards again what these had acknowledged");
   h_.ready_.erase(0);
   h_.shard(0).disk_is_slow = true;
   ASSERT_OK(h_.Ask(0));

@@ -15,10 +15,10 @@ struct Point {
   OwnedVector w;
   OwnedVector g;
   double f = 0.0;
-  double g_dot_g = 0.0;
+  double g_dot_g = 0.0;  // of the variables
+  // These two are of the parameters, of which the vectors may be scaled variables.
   double w_dot_w = 0.0;
-  // Of the parameters: sqrt(g_dot_g), unless the vectors are scaled variables of theirs.
-  double gradient_norm = 0.0;
+  double gradient_norm = 0.0;  // sqrt(g_dot_g) where nothing is scaled
 };
 
 struct SearchDirection {

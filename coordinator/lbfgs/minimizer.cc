@@ -20,6 +20,7 @@ constexpr double kFloorInRoundoffs = 2.0;
 // Of a run that has not converged: from this part of F at the start on, it may be that there is no
 // minimum.
 constexpr double kSmallPart = 1e-3;
+
 class Driver {
  public:
   Driver(VectorSpace* space, Objective* objective, Direction* direction,
@@ -229,10 +230,11 @@ absl::StatusOr<EndReason> Driver::Iterate(bool reported, std::optional<SearchDir
       return EndReason::kConverged;
     }
     std::optional<EndReason> end;
+    if (!goes_on) {
+      return progress_.converged() ? EndReason::kConverged : EndReason::kTargetReached;
+    }
     if (progress_.converged()) {
       end = EndReason::kConverged;
-    } else if (!goes_on) {
-      return EndReason::kTargetReached;
     } else if (progress_.stalled()) {
       end = StuckReason(/*at_floor=*/true);
     } else if (iterations_ >= options_.max_iterations) {
@@ -251,9 +253,6 @@ absl::StatusOr<EndReason> Driver::Iterate(bool reported, std::optional<SearchDir
     ASSIGN_OR_RETURN(end, EndUnlessParts(*end));
     if (end.has_value()) {
       return *end;
-    }
-    if (!goes_on) {
-      return EndReason::kTargetReached;
     }
     step = 0.0;  // of several directions, there is none
   }

@@ -27,10 +27,10 @@ class PartTrials {
              ScaledVariables* variables)
       : space_(space), progress_(progress), searches_(searches), variables_(variables) {}
 
-  // One line search along each part of -g in turn. True: F fell by more than its noise, or without
-  // rising by as much as its slopes tell is worth it, `at` is
-  // where they led, and the variables are scaled by the curvatures that they showed. Else `at` is
-  // as before.
+  // One line search along each part of -g in turn, and along what two parts that are nearly one do
+  // not share. True: F fell by more than its noise, or it did not rise and its slopes tell of a
+  // fall that is worth it (with many parts: by a share of F); `at` is then where the searches led,
+  // and the variables may be scaled anew. Else `at` is as before.
   absl::StatusOr<bool> Run(Point* at);
 
   // Whether F goes on to fall where the parameters are twice as large: asked of a point, or known

@@ -54,7 +54,7 @@ class ScaledVariables {
   absl::Status Rescale(std::span<const Selection> parts, const std::string& by,
                        std::span<const int> exponents, Point* at);
 
-  // What the parameters are times the variables; "" where they are these.
+  // What the parameters are times the variables; "": the variables are the parameters.
   const std::string& scale() const { return scale_.name(); }
   bool scaled() const { return !scale_.name().empty(); }
   // So many are enough, and keep scales far from the ends of a float32.

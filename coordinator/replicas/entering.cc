@@ -286,8 +286,7 @@ void Entering::Recover(JobRecord* job, absl::Duration now) {
   }
 }
 
-// ---- the job that a guest has entered
-// -----------------------------------------------------------------
+// ---- an entered job ----------------------------------------------------------
 
 bool Entering::TellOfJob(const HeartbeatRequest& request, HeartbeatReply* reply) const {
   if (request.enters_job().empty()) {

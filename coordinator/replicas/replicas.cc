@@ -403,7 +403,7 @@ void Replicas::BeginReplica(JobRecord* job, uint32_t worker, absl::Duration now)
                        : ""));
   const std::string added = AddedDifferences(
       job->plan.job, job->plan.sharers, static_cast<uint32_t>(job->procedure()->replicas().size()));
-  if (!added.empty()) {
+  if (!added.empty() && !again) {
     job->AddEvent(now, "differences_add_up", WorkerName(worker), added);
     Log(absl::StrCat("job ", job->id(), ": ", added));
   }

@@ -293,7 +293,8 @@ class ParameterClient {
   virtual void Forgo() {}
   // A shard that is away, and why; nothing: none is. Thread safe.
   virtual std::optional<std::string> away() { return std::nullopt; }
-  // Per shard, the epoch of the life that has all pushes; 0: it is away. Thread safe.
+  // Per shard, the epoch of the life that has all that it ever acknowledged; 0: it is away. Thread
+  // safe.
   virtual std::vector<uint64_t> ready_epochs() { return {}; }
   // Waits until no shard is away, for `patience` at most; OK also if some still is.
   virtual absl::Status BringBack(absl::Duration) { return absl::OkStatus(); }

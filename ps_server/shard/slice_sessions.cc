@@ -237,7 +237,7 @@ std::vector<LostPushes> SliceSessions::TakeOverMarks(const ShardCheckpoint& cont
     }
     absl::StatusOr<MemoryBudget::Reservation> memory = ReserveSession(session);
     const std::span<std::atomic<uint64_t>> marks = marks_->Open(session);
-    if (!memory.ok() || marks.empty()) {
+    if (!memory.ok() || !ReserveRecord(session.worker).ok() || marks.empty()) {
       continue;
     }
     LossCount loss;
@@ -253,7 +253,7 @@ std::vector<LostPushes> SliceSessions::TakeOverMarks(const ShardCheckpoint& cont
       tables_->KeepClosed(session, held);
       loss.AddRows(held, TableMark(marks)->load(std::memory_order_relaxed));
     }
-    if (ReserveRecord(session.worker).ok() && !table_.ClosedApplied(session).has_value()) {
+    if (!table_.ClosedApplied(session).has_value()) {
       table_.RecordClose(session, applied);  // its marks are of a close: it is never open again
     }
     std::optional<LostPushes> lost = loss.Report(facts_.shard, session, marks_->complete(session));

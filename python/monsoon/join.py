@@ -72,11 +72,11 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
             raise InvalidArgument(f"examples is {examples}, but data has {len(data)}")
         examples = len(data)
     settings = Settings(
-        name=job, optimizer=optimizer, epochs=epochs, max_steps=max_steps,
+        name=job, optimizer=optimizer, epochs=epochs, max_steps=max_steps, programs=programs,
         max_seconds=max_seconds, target_accuracy=target_accuracy, seed=seed, n_fetch=n_fetch,
         n_push=n_push, overlap=overlap, push_format=push_format, fetch_format=fetch_format,
         top_k_share=top_k_share, evaluates=evaluate is not None, evaluate_every=evaluate_every,
-        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples, programs=programs)
+        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples)
     settings.check()
     local_steps = isinstance(optimizer, Local)
     if layouts.is_torch_module(model):

@@ -115,7 +115,8 @@ class DownpourRunner {
   // Blocks whose gradients all shards have acknowledged since the last call.
   std::vector<BlockId> TakeDone();
 
-  // The shards that have all pushes so far (ParameterClient).
+  // The shards that have all that they have acknowledged (ParameterClient); after Flush, all
+  // pushes.
   std::vector<uint64_t> ready_epochs() const { return client_->ready_epochs(); }
 
   // Before the networks are lent out: what only their devices know comes to the host.

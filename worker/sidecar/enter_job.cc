@@ -120,12 +120,12 @@ absl::Duration EnterJob::pause() const {
 }
 
 void EnterJob::Again() {
-  LOG(WARNING) << "job " << reply_.job() << ": its initial parameters are lost; they are written "
-               << "again";
+  LOG(WARNING) << "job " << reply_.job() << ": its initial parameters are lost; enters again";
   options_.again = reply_.job();
   options_.only_enter = true;
   asked_ = -absl::InfiniteDuration();
   reply_.clear_part();
+  written_ = 0;
   sealed_ = 0;
 }
 

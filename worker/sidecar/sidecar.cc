@@ -211,7 +211,7 @@ absl::Status Sidecar::AwaitTurn(bool begun) {
       if (program_->AwaitLeave(std::min(pause, absl::Milliseconds(20)), -1)) {
         return absl::CancelledError("the program leaves before its job trains");
       }
-      if (told_of_end()) {
+      if (told_of_end() && !enter_->writing()) {
         return absl::CancelledError("its part in the job has ended meanwhile");
       }
     } else {
@@ -229,6 +229,11 @@ absl::Status Sidecar::AwaitTurn(bool begun) {
 void Sidecar::EnterAgain() {
   enter_->Again();
   const absl::Status entered = AwaitTurn(/*begun=*/true);
+  {
+    // What heartbeats have said meanwhile was of the same; the next one says it again if not.
+    MutexLock lock(&mutex_);
+    enters_again_ = false;
+  }
   if (const EnterReply& reply = enter_->reply(); entered.ok() && reply.has_ended()) {
     NoteEnd(EndOf(reply.job(), reply.ended(), reply.reason()));
   } else if (!entered.ok() && !absl::IsCancelled(entered)) {
