@@ -213,6 +213,7 @@ TEST(RoundsTest, NoWaitForOneShardHoldsUpAnother) {
     EXPECT_OK(ahead.BringBack(absl::Seconds(60)));
     EXPECT_EQ(ahead.away(), std::nullopt);
     EXPECT_EQ(ahead.acknowledged(), 5u);
+    EXPECT_OK(ahead.Pass());  // as one that has nothing to do
   });
   for (int push = 2; push < 4; ++push) {
     absl::Status fetched;

@@ -286,8 +286,8 @@ const std::vector<BrokenFile>& Foreign() {
        "name: \"test\"",
        "{\"name\": \"test\",",
        {"FILE:1:1: error: this is JSON, and the file is protobuf text: no braces around all of it, "
-        "no quotes around names, no commas needed; write it as in  name: \"mine\"  coordinator { "
-        "address: \"...\" }"}},
+        "no quotes around names, no commas needed; write it as in  name: \"mine\"  block { "
+        "field: 1 }"}},
       {"Utf16",
        "name: \"test\"",
        "\xff\xfename: \"test\"",

@@ -90,7 +90,7 @@ TEST_F(CoordinatorServerTest, ServesProgramsThatEnterAJob) {
   request.set_pid(5);
   EXPECT_THAT(replica->Enter(request).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("program: monsoon 9.0.0 (protocol 5), coordinator: monsoon ")));
+                       HasSubstr("program: monsoon 9.0.0 (protocol 6), coordinator: monsoon ")));
   request.set_protocol_version(kProtocolVersion);
   *request.mutable_job() = SmallJob().job();
   EXPECT_THAT(replica->Enter(request).status(),
