@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Type
 
@@ -17,6 +16,7 @@ from .sampler import Sampler
 from .settings import Settings
 from .signals import Terminable
 from .stats import Stats
+from .sums import SumsWarning
 from .training import Training
 
 
@@ -42,9 +42,7 @@ class Job:
         self._pid = os.getpid()
         self._terminable = Terminable()
         self._entered = self._left = False
-        # Differences may add up where nobody says what the shards are to make of them.
-        self._may_add_up = (self._local is not None and self._local.outer is None
-                            and self._local.rounds is None)
+        self._sums = SumsWarning(settings)
 
     # ---- the block -----------------------------------------------------------------------
 
@@ -90,21 +88,7 @@ class Job:
         self._training = Training(replica, self._model, self._binding, self._local,
                                   self._evaluate, self._layout.tables)
         self._training.begin()
-        if self._may_add_up:
-            self._warn_of_sums(self._training)
-
-    def _warn_of_sums(self, training: Training) -> None:
-        """Once, where more programs train than the job was told."""
-        known = self._settings.programs or 1
-        count = training.replica.stats().get("replicas", 0)
-        if count <= known:
-            return
-        self._may_add_up = False
-        warnings.warn(
-            f"{count} programs train job {self.name}, and each difference is subtracted "
-            f"{'whole' if known == 1 else f'by 1/{known}'}: they add up where they should average. "
-            f"Say programs={count} to monsoon.join(), or an outer optimizer to Local()",
-            stacklevel=3)
+        self._sums.look(self.name, self._training)
 
     def _ready(self, examples: Optional[int] = None, batch: Optional[int] = None) -> Training:
         """Enters the job if nothing has; raises where that is not possible."""
@@ -232,8 +216,7 @@ class Job:
             training = self._ready()
         training.step(loss, None if batches is None else int(batches), int(examples), correct,
                       gradients, optimizer_stepped)
-        if self._may_add_up and not training.ended:
-            self._warn_of_sums(training)
+        self._sums.look(self.name, training)
 
     # ---- rows of tables ------------------------------------------------------------------
 
