@@ -112,11 +112,14 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
   *request.mutable_model() = job.model();
   request.set_seed(job.seed());
   if (job.has_downpour()) {
-    // Of programs too, whose own settings are compared with the job's as they were given.
-    Job resolved = job;
-    ResolveShares(examples, {.workers = std::max(1u, job.downpour().programs())}, &resolved);
-    *request.mutable_optimizer() =
-        OuterOptimizer(IsJoined(job) ? resolved.downpour() : job.downpour(), sharers);
+    if (IsJoined(job)) {
+      // Not before: programs' own settings are compared with the job's as they were given.
+      Job resolved = job;
+      ResolveShares(examples, {.workers = std::max(1u, job.downpour().programs())}, &resolved);
+      *request.mutable_optimizer() = OuterOptimizer(resolved.downpour(), sharers);
+    } else {
+      *request.mutable_optimizer() = OuterOptimizer(job.downpour(), sharers);
+    }
     request.set_fetch_changes(job.downpour().fetch_changes());
     if (job.downpour().has_rounds()) {
       *request.mutable_rounds() = job.downpour().rounds();

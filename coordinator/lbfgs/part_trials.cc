@@ -56,13 +56,15 @@ absl::StatusOr<bool> PartTrials::Run(Point* at) {
   ASSIGN_OR_RETURN(trial.parts, variables_->FindParts(trial.by.name()));
   trial.steps.resize(trial.parts.size());
   RETURN_IF_ERROR(TryEach(&trial));
-  RETURN_IF_ERROR(TryPairs(&trial));
+  const bool many = trial.parts.size() > kPartsOfPairs;
+  if (!many) {
+    RETURN_IF_ERROR(TryPairs(&trial));
+  }
   searches_->ForgetFailure(before);
   if (!trial.from.has_value()) {
     return false;
   }
   const bool rises = progress_->IsLower(trial.from->f, at->f);
-  const bool many = trial.parts.size() > kPartsOfPairs;
   const bool worth = many ? trial.from->f - at->f > kWorthOfMany * std::abs(at->f)
                           : progress_->Falls(at->f) || (!rises && progress_->IsWorth(trial.fall));
   if (!worth) {
@@ -93,9 +95,6 @@ absl::Status PartTrials::TryEach(Trial* trial) {
 }
 
 absl::Status PartTrials::TryPairs(Trial* trial) {
-  if (trial->parts.size() > kPartsOfPairs) {
-    return absl::OkStatus();
-  }
   for (size_t i = 0; i < trial->parts.size(); ++i) {
     if (!trial->steps[i].has_value()) {
       continue;

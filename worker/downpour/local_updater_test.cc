@@ -186,12 +186,16 @@ TEST(LocalUpdaterTest, AnInnerOptimizerKeepsItsStateOverFetches) {
   EXPECT_THAT(local->moved(), Each(-1.0f));
 }
 
-TEST(LocalUpdaterTest, AnInnerScheduleCountsTheReplicasSteps) {
+Optimizer HalvedEveryTwoSteps() {
   Optimizer inner;
   inner.mutable_sgd()->set_rate(1.0);
   inner.mutable_schedule()->mutable_step()->set_every_pushes(2);
   inner.mutable_schedule()->mutable_step()->set_factor(0.5);
-  auto local = Inner(inner);
+  return inner;
+}
+
+TEST(LocalUpdaterTest, AnInnerScheduleCountsTheReplicasSteps) {
+  auto local = Inner(HalvedEveryTwoSteps());
   local->GoOnAfter(1);
   std::vector<float> w(kFloats, 0.0f);
   FetchMarks marks = Applied(0, 0, 0);
@@ -205,11 +209,7 @@ TEST(LocalUpdaterTest, AnInnerScheduleCountsTheReplicasSteps) {
 
 // A refused difference costs what it moved and the optimizer's state, not the schedule.
 TEST(LocalUpdaterTest, AnInnerScheduleGoesOnAfterARestart) {
-  Optimizer inner;
-  inner.mutable_sgd()->set_rate(1.0);
-  inner.mutable_schedule()->mutable_step()->set_every_pushes(2);
-  inner.mutable_schedule()->mutable_step()->set_factor(0.5);
-  auto local = Inner(inner);
+  auto local = Inner(HalvedEveryTwoSteps());
   local->GoOnAfter(1);
   std::vector<float> w(kFloats, 0.0f);
   const std::vector<float> gradient(kFloats, -1.0f);
