@@ -401,6 +401,20 @@ TEST_P(ClientServerTest, FetchAndPushRunAtOnce) {
   }
 }
 
+TEST_P(ClientServerTest, ASessionThatKeepsNoPushesKnowsWhichShardDoesNotAnswer) {
+  ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
+  ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
+  ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards->OpenSession(job, 0));
+  options.deadline = absl::Milliseconds(1500);
+  ASSERT_OK_AND_ASSIGN(auto client, ParameterClient::Create(options));
+  const Vector gradient(job.map.size(), 1.0f);
+  ASSERT_OK(client->Push(gradient, {}));
+  EXPECT_EQ(client->kept().silent_shard, std::nullopt);
+  shards->Stop(1);
+  EXPECT_EQ(client->Push(gradient, {}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(client->kept().silent_shard, 1u);
+}
+
 TEST_P(ClientServerTest, StatusChecksProtocolAndCluster) {
   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 1, .transport = GetParam()}));
   EXPECT_THAT(shards->control(0)->GetStatus("other"),

@@ -72,6 +72,8 @@ int Run(std::span<const char* const> args) {
             << (settings->server.state_dir.empty()
                     ? "everything in memory only (no state_dir)"
                     : absl::StrCat("checkpoints in ", settings->server.state_dir));
+  LOG(INFO) << "jobs may take " << (settings->server.memory_limit_bytes >> 20) << " MiB ("
+            << settings->server.memory_limit_is << ")";
   std::optional<int> signal;
   while (!signal.has_value()) {
     signal = signals->WaitFor(absl::Hours(1));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/codec/tensor_codec.h"
+#include "common/model/tensor_slices.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,7 +22,10 @@ namespace {
 
 using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 using Vector = std::vector<float>;
 
@@ -71,9 +75,17 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
     return *ParameterClient::Create(*std::move(options));
   }
 
+  GradientView ViewOf(uint64_t push, const Vector& gradient) const {
+    GradientView view(gradient);
+    if (leaves_out_ && push % 3 == 0) {
+      view.absent = {&all_, 1};
+    }
+    return view;
+  }
+
   absl::StatusOr<ParameterClient::PushResult> Push() {
     ++pushes_;
-    return client_->Push(Gradient(pushes_, job_.map.size()), {});
+    return client_->Push(ViewOf(pushes_, Gradient(pushes_, job_.map.size())), {});
   }
   void PushAll(int pushes) {
     for (int i = 0; i < pushes; ++i) {
@@ -110,7 +122,7 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
     options.top_k_share = GetParam().push_format == TOP_K ? 0.1 : 0;
     const auto client = *ParameterClient::Create(std::move(options));
     for (uint64_t push = 1; push <= pushes_; ++push) {
-      EXPECT_OK(client->Push(Gradient(push, job.map.size()), {}));
+      EXPECT_OK(client->Push(ViewOf(push, Gradient(push, job.map.size())), {}));
     }
     Vector parameters(job.map.size());
     EXPECT_OK(client->Fetch(parameters, nullptr, nullptr));
@@ -123,7 +135,22 @@ class ReplayTest : public ::testing::TestWithParam<Variant> {
   std::unique_ptr<ParameterClient> client_;
   uint64_t pushes_ = 0;
   uint64_t generation_ = 0;
+  bool leaves_out_ = false;                 // each third push has no gradient of the only tensor
+  const TensorSlice all_{0, {0, 64 * 64}};  // which that is
 };
+
+TEST_P(ReplayTest, APushThatIsSentAgainLeavesOutTheSameTensors) {
+  leaves_out_ = true;
+  PushAll(3);
+  Checkpoint();
+  PushAll(4);
+  shards_->Stop(1);
+  PushAll(4);
+  ASSERT_OK(shards_->StartAgain(1));
+  BringBack(1, Restore(1).shard_epoch());
+  PushAll(2);
+  EXPECT_EQ(Fetch(), Expected());
+}
 
 TEST_P(ReplayTest, PushesGoOnWhileAShardIsAwayAndAreSentAgain) {
   Fetch();  // maps, where that can be
@@ -293,13 +320,17 @@ TEST_P(ReplayTest, AFullWindowWaitsForACheckpointAndLosesNothing) {
 }
 
 TEST_P(ReplayTest, WhoLeavesWaitsForTheDisk) {
-  ASSERT_OK(client_->AwaitDurable(kPatience));  // nothing was pushed
+  EXPECT_THAT(*client_->AwaitDurable(kPatience), IsEmpty());  // nothing was pushed
   PushAll(3);
   EXPECT_THAT(client_->AwaitDurable(absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("ps/0")));
   EXPECT_TRUE(client_->kept().wants_checkpoint);
   Checkpoint();  // one is enough for that
-  ASSERT_OK(client_->AwaitDurable(kPatience));
+  ASSERT_OK_AND_ASSIGN(const std::vector<uint64_t> first, client_->AwaitDurable(kPatience));
+  EXPECT_THAT(first, SizeIs(2));
+  Checkpoint();
+  ASSERT_OK_AND_ASSIGN(const std::vector<uint64_t> second, client_->AwaitDurable(kPatience));
+  EXPECT_THAT(second, Each(first[0] + 1));
   EXPECT_FALSE(client_->kept().wants_checkpoint);
 }
 

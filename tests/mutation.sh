@@ -89,15 +89,21 @@ fi
 
 for bug in "${bugs[@]}"; do
   name="$(field 1 <<<"$bug")"
-  file="$(field 2 <<<"$bug")"
-  if [[ ! -f "$file" ]]; then
-    fail "$name" "there is no $file"
+  read -r -a files <<<"$(field 2 <<<"$bug")"
+  if ! ls -- "${files[@]}" >/dev/null 2>"$work/log"; then
+    fail "$name" "a file is not there"
     continue
   fi
-  cp "$file" "$work/original"
-  sed -i "$(field 3 <<<"$bug")" "$file"
-  if cmp -s "$file" "$work/original"; then
-    fail "$name" "the command changes nothing in $file"
+  sed -i "$(field 3 <<<"$bug")" "${files[@]}"
+  unchanged=""
+  for file in "${files[@]}"; do
+    if git diff --quiet -- "$file"; then
+      unchanged="$file"
+    fi
+  done
+  if [[ -n "$unchanged" ]]; then
+    fail "$name" "the command changes nothing in $unchanged"
+    git checkout --quiet -- "${files[@]}"
     continue
   fi
   code=0
@@ -107,7 +113,7 @@ for bug in "${bugs[@]}"; do
     0) fail "$name" "no test fails" ;;
     *) fail "$name" "Bazel ended with $code" ;;
   esac
-  cp "$work/original" "$file"
+  git checkout --quiet -- "${files[@]}"
 done
 echo "mutation: $passed passed, $failed failed"
 [[ $failed -eq 0 ]]

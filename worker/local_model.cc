@@ -47,6 +47,7 @@ absl::StatusOr<LocalModel> FromCheckpoint(const CheckpointPlace& place, const st
   }
   ASSIGN_OR_RETURN(model.job,
                    job_file.empty() ? LoadStoredJob(content, options) : LoadJob(job_file, options));
+  RETURN_IF_ERROR(KeepClassOrder(content, &model.job));
   ASSIGN_OR_RETURN(model.layout, ParameterLayout::Create(model.job.model()));
   const std::string difference =
       FirstTensorDifference(checkpoint.layout, "the checkpoint", model.layout, "the job");

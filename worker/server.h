@@ -6,6 +6,7 @@
 // Thread safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,9 +18,10 @@ namespace monsoon {
 class WorkerServer {
  public:
   // Binds and serves; errors name the address. `insecure` allows one that other
-  // machines can reach.
-  static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(const std::string& address,
-                                                             bool insecure);
+  // machines can reach. `on_trouble` is RpcServerOptions.on_trouble.
+  static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
+      const std::string& address, bool insecure,
+      std::function<void(const std::string&)> on_trouble);
   virtual ~WorkerServer() = default;
 
   // With the port it got.

@@ -12,6 +12,7 @@
 #include "common/config/address.h"
 #include "common/process/host_name.h"
 #include "worker/backend/device.h"
+#include "worker/data/data_report.h"
 #include "worker/session/cluster_member.h"
 #include "worker/session/faulty_replica_client.h"
 
@@ -76,9 +77,12 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   std::unique_ptr<Worker> worker(new Worker(std::move(options), *backend));
   const WorkerOptions& set = worker->options_;
   const WorkerTask& task = SettingsOf(set);
-  ASSIGN_OR_RETURN(
-      worker->server_,
-      WorkerServer::Start(set.address.empty() ? task.address() : set.address, set.insecure));
+  const auto on_trouble = [trouble = &worker->trouble_](const std::string& text) {
+    trouble->Set(text);
+  };
+  ASSIGN_OR_RETURN(worker->server_,
+                   WorkerServer::Start(set.address.empty() ? task.address() : set.address,
+                                       set.insecure, on_trouble));
   worker->host_->Start();
   return worker;
 }
@@ -109,6 +113,7 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   }
   member.process = RandomId();
   member.host = HostName();
+  member.trouble = [this] { return trouble_.Get(); };
   member.pid = static_cast<uint32_t>(getpid());
   member.device = choice.kind == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
@@ -133,6 +138,7 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   host.on_device_lost = options_.on_device_lost;
   host.calls.on_refused = options_.on_refused;
   host.calls.on_drain = options_.on_drain;
+  host.calls.look_at_data = &ReportData;
   host_ = std::make_unique<SessionHost>(std::move(host), heartbeat_client_.get(),
                                         work_client_.get(), runner_.get());
 }

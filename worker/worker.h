@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/latest_text.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/cluster.pb.h"
@@ -65,6 +66,7 @@ class Worker {
   Worker(WorkerOptions options, const BackendChoice& choice);
 
   const WorkerOptions options_;
+  LatestText trouble_;  // of its address, as server_ says
   std::unique_ptr<ReplicaClient> heartbeat_client_;
   std::unique_ptr<ReplicaClient> work_client_;
   std::unique_ptr<WorkerServer> server_;

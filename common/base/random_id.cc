@@ -1,14 +1,17 @@
 #include "common/base/random_id.h"
 
-#include <random>
+#include <cstring>
+#include <string>
+
+#include "common/base/random_bytes.h"
 
 namespace monsoon {
 
 uint64_t RandomId() {
-  std::random_device device;
   uint64_t id = 0;
   while (id == 0) {
-    id = (uint64_t{device()} << 32) | device();
+    const std::string bytes = RandomBytes(sizeof(id));
+    memcpy(&id, bytes.data(), sizeof(id));
   }
   return id;
 }

@@ -26,6 +26,8 @@ inline constexpr char kPartEnding[] = ".safetensors";
 inline constexpr char kManifestEnding[] = ".manifest";
 // Of files that are not finished.
 inline constexpr char kTemporaryPrefix[] = ".tmp-";
+// Of a damaged part's manifest, once its shard has gone on from an older part.
+inline constexpr char kPassedOverPrefix[] = ".damaged-";
 
 struct PartName {
   uint32_t shard = 0;

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/job.h"
 #include "proto/job.pb.h"
@@ -20,5 +21,11 @@ namespace monsoon {
 // checkpoint does not say what its job was.
 absl::StatusOr<Job> LoadStoredJob(const ShardCheckpoint& content, LoadOptions options,
                                   std::vector<Diagnostic>* warnings = nullptr);
+
+// Numbers the classes of `job`, which goes on with the model of `content`, as the job in its
+// context has numbered them: by its class_name where `job` lists none, and in an order that nobody
+// knows where it does not say one either (Dataset.UNTOLD: whoever reads the data refuses it where
+// that matters). InvalidArgument where `job` lists the same classes in another order.
+absl::Status KeepClassOrder(const ShardCheckpoint& content, Job* job);
 
 }  // namespace monsoon

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -106,6 +107,93 @@ TEST_F(StoredJobTest, DataMustBeWhereTheyWereOrBeNamedAnew) {
                        LoadStoredJob(content_, {.overrides = {"train.npy.images=here.npy"},
                                                 .check_data_files = false}));
   EXPECT_EQ(moved.train().npy().images(), std::filesystem::current_path().string() + "/here.npy");
+}
+
+// Labels 1.0, 2.0 and 10.0 of a table: builds have numbered them so, and as words.
+class ClassOrderOfAStoredJob : public StoredJobTest {
+ protected:
+  void SetUp() override {
+    StoredJobTest::SetUp();
+    Save({"10.0", "2.0", "1.0"});
+    ASSERT_OK_AND_ASSIGN(job_, LoadTable(""));
+    *content_.mutable_context()->mutable_job() = job_;
+  }
+  void Save(const std::vector<std::string>& kinds) const {
+    std::ofstream file(folder_ + "/a.csv");
+    file << "size,kind\n";
+    for (const std::string& kind : kinds) {
+      file << "1," << kind << "\n";
+    }
+  }
+  // `more` is of the training set.
+  absl::StatusOr<Job> LoadTable(const std::string& more) const {
+    const std::string path = folder_ + "/table.textproto";
+    std::ofstream(path) << "model { input_shape: 1 layer { dense { units: 3 } } } batch_size: 1 "
+                           "downpour { optimizer { sgd { rate: 0.1 } } } stop { epochs: 1 } "
+                           "train { csv { file: \"a.csv\" label: \"kind\" } "
+                        << more << " }";
+    return LoadJob(path);
+  }
+  Dataset* Stored() { return content_.mutable_context()->mutable_job()->mutable_train(); }
+  // What becomes of a job file that goes on with the stored job's model.
+  absl::StatusOr<Dataset> Kept(const std::string& more) const {
+    absl::StatusOr<Job> job = LoadTable(more);
+    if (!job.ok()) {
+      return job.status();
+    }
+    const absl::Status kept = KeepClassOrder(content_, &*job);
+    return kept.ok() ? absl::StatusOr<Dataset>(job->train()) : kept;
+  }
+};
+
+TEST_F(ClassOrderOfAStoredJob, IsThatOfItsModel) {
+  EXPECT_EQ(job_.train().class_order(), Dataset::BY_VALUE);
+  EXPECT_OK(LoadStoredJob(content_, {}).status());
+  Stored()->clear_class_order();
+  EXPECT_THAT(LoadStoredJob(content_, {}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("/a.csv:2: "), HasSubstr("nothing says in which order"),
+                             HasSubstr(R"(train.class_name: ["1.0", "10.0", "2.0"])"))));
+  EXPECT_OK(LoadStoredJob(content_, {.overrides = {R"(train.class_name=["1.0","10.0","2.0"])"}})
+                .status());
+  Save({"b", "c", "a"});
+  EXPECT_OK(LoadStoredJob(content_, {}).status()) << "builds agree about words";
+}
+
+TEST_F(ClassOrderOfAStoredJob, AJobFileTakesItOver) {
+  ASSERT_OK_AND_ASSIGN(Dataset kept, Kept(""));
+  EXPECT_EQ(kept.class_order(), Dataset::BY_VALUE);
+  Stored()->clear_class_order();
+  ASSERT_OK_AND_ASSIGN(kept, Kept(""));
+  EXPECT_EQ(kept.class_order(), Dataset::UNTOLD);
+  ASSERT_OK_AND_ASSIGN(kept, Kept(R"(class_name: ["10.0", "1.0", "2.0"])"));
+  EXPECT_EQ(kept.class_name(0), "10.0") << "whoever lists them knows";
+  Stored()->add_class_name("2.0");
+  Stored()->add_class_name("10.0");
+  Stored()->add_class_name("1.0");
+  ASSERT_OK_AND_ASSIGN(kept, Kept(""));
+  EXPECT_THAT(kept.class_name(), ::testing::ElementsAre("2.0", "10.0", "1.0"));
+  content_.mutable_context()->clear_job();
+  ASSERT_OK_AND_ASSIGN(kept, Kept(""));
+  EXPECT_EQ(kept.class_order(), Dataset::UNTOLD);
+}
+
+TEST_F(ClassOrderOfAStoredJob, AnotherOneIsRefused) {
+  const auto refused = [&](const std::string& had) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    AllOf(HasSubstr("lists the classes in another order than tiny-4"),
+                          HasSubstr("has numbered them: " + had + ";")));
+  };
+  EXPECT_OK(Kept(R"(class_name: ["1.0", "2.0", "10.0"])").status());
+  EXPECT_THAT(Kept(R"(class_name: ["1.0", "10.0", "2.0"])").status(), refused("1.0, 2.0, 10.0"));
+  Stored()->add_class_name("10.0");
+  Stored()->add_class_name("1.0");
+  Stored()->add_class_name("2.0");
+  EXPECT_THAT(Kept(R"(class_name: ["1.0", "2.0", "10.0"])").status(), refused("10.0, 1.0, 2.0"));
+  // Names of classes that are numbers already are for people.
+  Stored()->clear_class_name();
+  Save({"2", "1", "0"});
+  EXPECT_OK(Kept(R"(class_name: ["owl", "cat", "dog"])").status());
 }
 
 }  // namespace

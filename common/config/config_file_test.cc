@@ -263,6 +263,17 @@ TEST(ValidateConfigFile, WarnsOfWhatTrainsBadly) {
                         "times itself"));
   EXPECT_EQ(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.9 period: 2 }"), "");
   EXPECT_EQ(warnings(kMomentum, "nesterov { rate: 0.7 momentum: 0.5 }"), "");
+  const auto of_two = [&](const std::string& optimizer) {
+    return warnings(
+        "n_fetch: 2\n  overlap: NONE\n  optimizer {\n    momentum { rate: 0.1 momentum: 0.9 }",
+        "workers: 2 optimizer { " + optimizer);
+  };
+  EXPECT_THAT(of_two("adagrad { rate: 0.3 } average { }"),
+              HasSubstr("downpour.optimizer.adagrad.rate: 2 workers make 2 stale steps of 0.3 for "
+                        "one: an averaged Adagrad ended at chance so with 8 workers and a rate of "
+                        "0.1; take 0.25 or less"));
+  EXPECT_EQ(of_two("adagrad { rate: 0.25 } average { }"), "");
+  EXPECT_EQ(of_two("adagrad { rate: 0.3 }"), "");
   // In rounds no difference carries another on.
   const auto in_rounds = [&](const std::string& nesterov) {
     return warnings(

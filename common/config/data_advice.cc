@@ -1,17 +1,30 @@
 #include "common/config/data_advice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/data/class_order.h"
+#include "common/data/data_context.h"
+#include "common/data/first_ranges.h"
 #include "common/data/number_text.h"
 #include "common/data/source_kind.h"
 
 namespace monsoon {
 namespace {
+
+constexpr uint64_t kSamplesLookedAt = 1000;
+// A middle of so many times what a feature varies by is some hundreds of its deviations, where a
+// batch job can no longer claim a minimum (docs/sandblaster.md).
+constexpr double kFarFromZero = 100.0;
+// Bytes of a picture differ by 255 at most, what people measure in one unit mostly by less than
+// this.
+constexpr double kFarApart = 1000.0;
 
 double ScaleOf(const Dataset& data) { return data.scale() == 0.0 ? 1.0 : data.scale(); }
 
@@ -85,6 +98,51 @@ const char* TypeText(const DatasetInfo& info) {
   return "";
 }
 
+// "value 3", or what its column is called.
+std::string FeatureName(const DatasetInfo& info, size_t at) {
+  return at < info.feature_names.size() ? Quoted(info.feature_names[at])
+                                        : absl::StrCat("value ", at);
+}
+
+// `mean` is Dataset.mean.
+void AdviseOffset(const std::vector<ValueRange>& ranges, const DatasetInfo& info, double mean,
+                  const std::string& field, Reporter* reporter) {
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const ValueRange& range = ranges[i];
+    const double middle = (range.least + range.most) / 2 - mean;
+    if (range.span() > 0.0 && std::abs(middle) > kFarFromZero * range.span()) {
+      reporter->Error(
+          field,
+          absl::StrFormat("%s lies far from 0 beside what it varies: %.9g to %.9g in the first "
+                          "samples; float32 hardly tells it from a bias",
+                          FeatureName(info, i), range.least, range.most),
+          "standardise: true of the job takes each feature's mean away");
+      return;
+    }
+  }
+}
+
+void AdviseScale(const std::vector<ValueRange>& ranges, const DatasetInfo& info,
+                 const std::string& field, Reporter* reporter) {
+  std::optional<size_t> least, most;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (ranges[i].span() == 0.0) {
+      continue;
+    }
+    least = !least || ranges[i].span() < ranges[*least].span() ? i : *least;
+    most = !most || ranges[i].span() > ranges[*most].span() ? i : *most;
+  }
+  if (most && ranges[*most].span() > kFarApart * ranges[*least].span()) {
+    reporter->Error(
+        field,
+        absl::StrFormat("features differ in scale: %s varies by %.3g in the first samples, %s by "
+                        "%.3g; steps that suit one are far too long or too short for the other",
+                        FeatureName(info, *most), ranges[*most].span(), FeatureName(info, *least),
+                        ranges[*least].span()),
+        "standardise: true of the job divides each feature by its deviation");
+  }
+}
+
 // What training has found in values of one range means little for those of another.
 void AdviseSameRange(const Job& job, const CheckedData& data, Reporter* reporter) {
   if (!job.has_train() || !job.has_test() || job.train().has_joiners()) {
@@ -127,6 +185,25 @@ void AdviseData(const Job& job, const CheckedData& data, Reporter* reporter) {
     AdviseIntegers(job, "test", job.test(), *data.test, reporter);
   }
   AdviseSameRange(job, data, reporter);
+}
+
+void AdviseFeatures(const Job& job, const CheckedData& data, Reporter* reporter) {
+  // Of pictures and sequences no value is a feature by itself. A batch job's batch_norm measures
+  // nothing.
+  const bool normalised = job.model().layer_size() > 0 && job.model().layer(0).has_batch_norm() &&
+                          !job.has_sandblaster();
+  if (!data.train || job.standardise() || job.model().input_shape_size() != 1 || ReadsIds(job) ||
+      normalised) {
+    return;
+  }
+  const absl::StatusOr<std::vector<ValueRange>> ranges =
+      FirstRanges(job.train(), TrainingContext(job), *data.train, kSamplesLookedAt);
+  if (!ranges.ok() || ranges->empty()) {
+    return;  // others tell what is wrong with the files
+  }
+  const std::string field = FieldOf("train", job.train(), &SourceKind::samples);
+  AdviseOffset(*ranges, *data.train, job.train().mean(), field, reporter);
+  AdviseScale(*ranges, *data.train, field, reporter);
 }
 
 }  // namespace monsoon

@@ -19,4 +19,8 @@ struct CheckedData {
 // number among numbers, a test set that is made into values otherwise than the training set.
 void AdviseData(const Job& job, const CheckedData& data, Reporter* reporter);
 
+// Reads the first samples of the training set, and tells `reporter` of features that differ in
+// scale or lie far from 0 where the job does not standardise them.
+void AdviseFeatures(const Job& job, const CheckedData& data, Reporter* reporter);
+
 }  // namespace monsoon

@@ -1,5 +1,6 @@
 #include "common/config/data_advice.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,14 @@ Job JobOf(const std::string& text, const std::string& more = "") {
   return job;
 }
 
-std::vector<std::string> Advice(const Job& job, const CheckedData& data) {
+using Adviser = void (*)(const Job& job, const CheckedData& data, Reporter* reporter);
+
+std::vector<std::string> Advice(const Job& job, const CheckedData& data,
+                                Adviser advise = &AdviseData) {
   const LocationMap locations;
   std::vector<Diagnostic> warnings;
   Reporter reporter("", &locations, &warnings);
-  AdviseData(job, data, &reporter);
+  advise(job, data, &reporter);
   std::vector<std::string> lines;
   for (const Diagnostic& warning : warnings) {
     lines.push_back(FormatDiagnostic(warning, "warning"));
@@ -79,6 +83,43 @@ TEST(DataAdviceTest, AnIndexIsNoFeature) {
                                 HasSubstr("index=False"))));
   EXPECT_THAT(Advice(JobOf(kTable, "train { csv { feature: [\"Unnamed: 0\", \"size\"] } }"), data),
               IsEmpty());
+}
+
+// What is told of a table of these columns.
+class FeatureAdviceTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> Told(const std::string& rows, const std::string& more = "") {
+    const std::string path = ::testing::TempDir() + "/features.csv";
+    std::ofstream(path) << "size,age,kind\n" << rows;
+    Job job = JobOf(kTable, more);
+    job.mutable_train()->mutable_csv()->set_file(path);
+    CheckedData data{.train = Info(ElementType::kFloat32, {2})};
+    data.train->examples = 3;
+    data.train->feature_names = {"size", "age"};
+    return Advice(job, data, &AdviseFeatures);
+  }
+};
+
+TEST_F(FeatureAdviceTest, OneThatLiesFarFromZeroIsTold) {
+  const std::string rows = "1000002,3,0\n999997,4,1\n1000000,5,1\n";
+  EXPECT_THAT(Told(rows),
+              ElementsAre(AllOf(HasSubstr("train.csv.file: \"size\" lies far from 0 beside what it "
+                                          "varies: 999997 to 1000002 in the first samples"),
+                                HasSubstr("standardise: true"))));
+  EXPECT_THAT(Told(rows, "standardise: true"), IsEmpty());
+  EXPECT_THAT(Told(rows, "train { mean: 1e6 }"), ElementsAre(HasSubstr("\"age\" lies far from 0")));
+  EXPECT_THAT(Told("102,3,0\n97,4,1\n100,5,1\n"), IsEmpty());
+  EXPECT_THAT(Told("7,3,0\n7,4,1\n7,5,1\n"), IsEmpty()) << "it is the same for all";
+}
+
+TEST_F(FeatureAdviceTest, ScalesThatDifferAreTold) {
+  const std::string rows = "-5e5,3e-4,0\n5e5,1e-4,1\n0,-1e-4,1\n";
+  EXPECT_THAT(Told(rows),
+              ElementsAre(AllOf(HasSubstr("features differ in scale: \"size\" varies by 1e+06 in "
+                                          "the first samples, \"age\" by 0.0004"),
+                                HasSubstr("standardise: true"))));
+  EXPECT_THAT(Told("0,0,0\n900,1,1\n3,0,1\n"), IsEmpty());
+  EXPECT_THAT(Told(rows, "model { input_shape: 2 }"), IsEmpty()) << "a picture";
 }
 
 TEST(DataAdviceTest, AWordAmongNumbersIsTold) {

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/codec/push_bytes.h"
 #include "common/codec/wire_formats.h"
 #include "common/config/cluster.h"
 #include "common/config/data_advice.h"
@@ -85,6 +86,11 @@ class JobLoader {
     if (job_.name().empty()) {
       job_.set_name(NameFromPath(path_));
     }
+    if (!options_.stored) {
+      for (Dataset* const data : NamedSets()) {
+        data->set_class_order(Dataset::BY_VALUE);
+      }
+    }
     if (structure_ok_ && IsJoined(job_) && !options_.joined) {
       Reporter(path_, &locations_, &diagnostics_)
           .Error("model.tensor",
@@ -94,12 +100,16 @@ class JobLoader {
     } else if (structure_ok_) {
       Reporter reporter(path_, &locations_, &diagnostics_);
       data_ = CheckJob(job_,
-                       !options_.check_data_files   ? DataCheck::kNothing
-                       : options_.check_data_values ? DataCheck::kValues
-                                                    : DataCheck::kHeaders,
+                       !options_.check_data_files     ? DataCheck::kNothing
+                       : options_.files_are_elsewhere ? DataCheck::kWithoutFiles
+                       : options_.check_data_values   ? DataCheck::kValues
+                                                      : DataCheck::kHeaders,
                        &reporter);
     }
     SortDiagnostics(&diagnostics_);
+    if (options_.places != nullptr) {
+      *options_.places = locations_;
+    }
     return std::move(job_);
   }
 
@@ -109,14 +119,34 @@ class JobLoader {
   void Advise(const Job& job, std::vector<Diagnostic>* warnings) const {
     Reporter reporter(path_, &locations_, warnings);
     AdviseTraining(job, ExamplesOf(job), &reporter);
-    AdviseData(job, data_, &reporter);
+    // What whoever has the files says includes this.
+    const bool has_files = HasFiles(job.train()) || HasFiles(job.test());
+    if (!options_.files_are_elsewhere || !has_files) {
+      AdviseData(job, data_, &reporter);
+      AdviseFeatures(job, data_, &reporter);
+    }
   }
 
  private:
+  // Those whose classes have names.
+  std::vector<Dataset*> NamedSets() {
+    std::vector<Dataset*> sets;
+    if (job_.train().has_csv() || job_.train().has_image_folder()) {
+      sets.push_back(job_.mutable_train());
+    }
+    if (job_.test().has_csv() || job_.test().has_image_folder()) {
+      sets.push_back(job_.mutable_test());
+    }
+    return sets;
+  }
+
   // Of the training data; 0: nobody was to look.
   uint64_t ExamplesOf(const Job& job) const {
     if (!options_.check_data_files || options_.joined) {
       return job.train().joiners().examples();
+    }
+    if (options_.files_are_elsewhere && HasFiles(job.train())) {
+      return 0;
     }
     const absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), TrainingContext(job));
     return info.ok() ? info->examples : 0;
@@ -365,6 +395,26 @@ absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
     }
   }
   return absl::OkStatus();
+}
+
+std::string AdviseOnCluster(const Job& job, const Cluster& cluster) {
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job.model());
+  if (!layout.ok() || !job.has_downpour() || job.checkpoint().off()) {
+    return "";
+  }
+  const Downpour& downpour = job.downpour();
+  const uint64_t push = PushBytes(layout->size(), downpour.push_format(), downpour.top_k_share()) /
+                        std::max(1u, downpour.local().fragments().count());
+  for (int i = 0; i < cluster.worker_size(); ++i) {
+    const uint64_t mib = cluster.worker(i).replay_window_mib();
+    if (mib > 0 && (mib << 20) < 2 * push) {
+      return absl::StrCat("worker/", i, " may keep ", mib,
+                          " MiB of pushes that are not on the "
+                          "shards' disks yet (replay_window_mib), less than two of this job's, of ",
+                          (push >> 20) + 1, " MiB each: every step will wait for checkpoints");
+    }
+  }
+  return "";
 }
 
 }  // namespace monsoon

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/config/diagnostics.h"
+#include "common/config/location_map.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "proto/cluster.pb.h"
@@ -20,13 +21,20 @@ struct LoadOptions {
   std::vector<std::string> overrides;
   // Read the data sets' headers and labels, and hold them against the model.
   bool check_data_files = true;
+  // The data sets' files are those of other machines: what depends on them is left to these
+  // (data_findings.h).
+  bool files_are_elsewhere = false;
   // Read every sample too: values that are not finite, damage behind the headers.
   bool check_data_values = false;
   // In place of the file's, which is not read.
   const std::string* contents = nullptr;
+  // The job was made before: what it does not say (Dataset.class_order) nobody says now.
+  bool stored = false;
   // The text is a program's own: its model lists its tensors. Elsewhere such a job is an
   // error.
   bool joined = false;
+  // Not null: receives where the fields stand.
+  LocationMap* places = nullptr;
 };
 
 // Reads and judges a job file and its model file; blocks on the disk only. The
@@ -50,6 +58,10 @@ absl::Status ValidateJobOnData(const Job& job, uint64_t examples);
 // are workers enough (a joined job brings its own), and what each shard holds of it fits the memory
 // limit of its ps task (other jobs not counted). The errors name the task and the sum.
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster);
+
+// What is right and slow in the valid job's use of the cluster, for people: workers that may keep
+// less than two of its pushes (replay_window_mib). "": nothing.
+std::string AdviseOnCluster(const Job& job, const Cluster& cluster);
 
 // A joined job: its model lists its tensors, and the programs that know the network make
 // it and train it (docs/python.md). No job file is one.

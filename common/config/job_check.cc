@@ -8,23 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/utf8.h"
 #include "common/codec/wire_formats.h"
 #include "common/config/joined_check.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
 #include "common/config/range_check.h"
-#include "common/config/sample_check.h"
 #include "common/config/sandblaster_check.h"
 #include "common/config/schedule_shares.h"
+#include "common/config/sets_check.h"
 #include "common/config/test_figures_check.h"
-#include "common/data/dataset_info.h"
-#include "common/data/sample_shape.h"
-#include "common/data/scan_values.h"
-#include "common/data/source_kind.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "proto/downpour.pb.h"
@@ -228,7 +222,6 @@ class JobCheck {
   JobCheck(const Job& job, Reporter* reporter) : job_(job), reporter_(reporter) {}
 
   void Run(DataCheck data_check) {
-    data_check_ = data_check;
     CheckRanges(job_, "", reporter_);
     CheckName(job_.name(), "name", reporter_);
     // Where model_file could not be read, that is the error.
@@ -252,11 +245,7 @@ class JobCheck {
     if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
-    if (data_check != DataCheck::kNothing) {
-      CheckData(layout);
-    } else {
-      CheckSources();
-    }
+    data_ = CheckSets(job_, layout, data_check, reporter_);
   }
 
   CheckedData TakeData() && { return std::move(data_); }
@@ -358,135 +347,12 @@ class JobCheck {
     }
   }
 
-  void CheckLayouts() {
-    for (const auto& [field, data] :
-         {std::pair<std::string, const Dataset*>{"train", &job_.train()},
-          std::pair<std::string, const Dataset*>{"test", &job_.test()}}) {
-      const SourceKind* const kind = FindSource(data->source_case());
-      if (kind != nullptr && !kind->takes_layout && data->layout() != Dataset::MODEL_ORDER) {
-        Error(field + ".layout", absl::StrCat(kind->name, " samples are made in the model's order"),
-              "leave it out");
-      }
-    }
-  }
-
-  // Workers are told of them in messages, which hold UTF-8 alone.
-  void CheckPaths() {
-    for (const auto& [field, data] :
-         {std::pair<std::string, const Dataset*>{"train", &job_.train()},
-          std::pair<std::string, const Dataset*>{"test", &job_.test()}}) {
-      Dataset visited = *data;
-      VisitPaths(&visited, [&, &field = field](std::string* path) {
-        if (FindInvalidUtf8(*path) != std::string::npos) {
-          Error(field, absl::StrCat("the path ", ValidUtf8(*path), " is not UTF-8"),
-                "rename its folders and files, or reach them by a link with another name");
-        } else if (absl::StrContains(*path, "/~/")) {
-          Error(field,
-                absl::StrCat("the path ", *path, " has a folder called ~: no shell reads this"),
-                "write the whole path");
-        }
-      });
-    }
-  }
-
-  // What can be said of the data sets without their files.
-  void CheckSources() {
-    CheckPaths();
-    CheckLayouts();
-    for (const auto& [field, has, data] :
-         {std::tuple<std::string, bool, const Dataset*>{"train", job_.has_train(), &job_.train()},
-          std::tuple<std::string, bool, const Dataset*>{"test", job_.has_test(), &job_.test()}}) {
-      if (has && (data->source_case() == Dataset::SOURCE_NOT_SET ||
-                  data->source_case() == Dataset::kSynthetic)) {
-        Describe(field, *data);
-      }
-    }
-  }
-
-  DataContext ContextOf(const std::string& field) const {
-    return field == "train" ? TrainingContext(job_) : TestContext(job_);
-  }
-
-  std::optional<DatasetInfo> Describe(const std::string& field, const Dataset& data) {
-    std::vector<DatasetError> errors;
-    absl::StatusOr<DatasetInfo> info = DescribeDataset(data, ContextOf(field), &errors);
-    for (const DatasetError& error : errors) {
-      Error(error.field.empty() ? field : JoinPath(field, error.field),
-            std::string(error.status.message()));
-    }
-    return info.ok() ? std::optional(*std::move(info)) : std::nullopt;
-  }
-
-  void CheckData(const std::optional<ParameterLayout>& layout) {
-    std::optional<DatasetInfo>& train = data_.train;
-    std::optional<DatasetInfo>& test = data_.test;
-    bool train_fits = true, test_fits = true;
-    CheckPaths();
-    CheckLayouts();
-    if (job_.has_train()) {
-      train = CheckOne("train", job_.train(), layout, &train_fits);
-    }
-    // Some are read as the training set is, of which errors would be told twice.
-    const bool by_train = job_.test().has_csv() || job_.test().has_image_folder();
-    if (job_.has_test() && (train || !job_.has_train() || !by_train)) {
-      test = CheckOne("test", job_.test(), layout, &test_fits);
-    }
-    if (train) {
-      CheckExamples(job_, train->examples, reporter_);
-    }
-    // What does not fit the model was told of each.
-    if (train && test && train_fits && test_fits && train->sample_elements() != 0 &&
-        test->sample_elements() != 0) {
-      const absl::Status same = CheckSameSamples(train->sample_shape, job_.train().layout(),
-                                                 test->sample_shape, job_.test().layout());
-      if (!same.ok()) {
-        Error("test", std::string(same.message()));
-      }
-    }
-  }
-
-  std::optional<DatasetInfo> CheckOne(const std::string& field, const Dataset& data,
-                                      const std::optional<ParameterLayout>& layout, bool* fits) {
-    const std::optional<DatasetInfo> info = Describe(field, data);
-    if (!info || data.has_joiners() || joined()) {
-      return info;
-    }
-    const SourceKind& kind = *FindSource(data.source_case());
-    const std::string samples = absl::StrCat(field, ".", kind.name, ".", kind.samples);
-    if (data_check_ == DataCheck::kValues) {
-      const absl::Status scanned = ScanValues(data, ContextOf(field), *info);
-      if (!scanned.ok()) {
-        Error(samples, std::string(scanned.message()));
-      }
-    }
-    if (!layout) {
-      return info;
-    }
-    const SampleCheck check(job_, *layout, reporter_);
-    *fits = check.CheckShape(samples, data, *info);
-    check.CheckIds(field, samples, data, *info);
-    check.CheckAnswers(absl::StrCat(field, ".", kind.name, ".", kind.labels), *info,
-                       [&] { return CountClasses(data, ContextOf(field)); });
-    return info;
-  }
-
   const Job& job_;
   Reporter* reporter_;
-  DataCheck data_check_ = DataCheck::kNothing;
   CheckedData data_;
 };
 
 }  // namespace
-
-void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
-  if (job.batch_size() > examples && IsInRange(job, "batch_size")) {
-    reporter->Error("batch_size", absl::StrCat("a batch of ", job.batch_size(),
-                                               " is larger than the training data of ", examples));
-  }
-  if (job.has_sandblaster()) {
-    CheckSandblasterBatch(job, examples, reporter);
-  }
-}
 
 CheckedData CheckJob(const Job& job, DataCheck data_check, Reporter* reporter) {
   JobCheck check(job, reporter);

@@ -18,6 +18,7 @@
 namespace monsoon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::StatusIs;
 
@@ -286,6 +287,26 @@ TEST_F(OnCluster, ParametersAndStateMustFitTheMemoryLimit) {
                          "optimizer state), its limit is 1048576")));
   job_.mutable_downpour()->mutable_optimizer()->mutable_sgd()->set_rate(0.1);
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+}
+
+TEST_F(OnCluster, AWindowOfLessThanTwoPushesIsTold) {
+  job_.mutable_model()->clear_layer();
+  job_.mutable_model()->clear_input_shape();
+  job_.mutable_model()->add_input_shape(1024);
+  job_.mutable_model()->add_layer()->mutable_dense()->set_no_bias(true);
+  job_.mutable_model()->mutable_layer(0)->mutable_dense()->set_units(256);  // 1 MiB
+  EXPECT_EQ(AdviseOnCluster(job_, cluster_), "") << "the default has room for two";
+  cluster_.mutable_worker(0)->set_replay_window_mib(2);
+  EXPECT_EQ(AdviseOnCluster(job_, cluster_), "");
+  cluster_.mutable_worker(0)->set_replay_window_mib(1);
+  EXPECT_THAT(AdviseOnCluster(job_, cluster_),
+              AllOf(HasSubstr("worker/0 may keep 1 MiB of pushes"), HasSubstr("replay_window_mib"),
+                    HasSubstr("every step will wait for checkpoints")));
+  job_.mutable_downpour()->set_push_format(BFLOAT16);
+  EXPECT_EQ(AdviseOnCluster(job_, cluster_), "");
+  job_.mutable_downpour()->set_push_format(FLOAT32);
+  job_.mutable_checkpoint()->set_off(true);
+  EXPECT_EQ(AdviseOnCluster(job_, cluster_), "");
 }
 
 TEST_F(OnCluster, TheOptimizersStateCounts) {

@@ -244,6 +244,20 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
   return absl::OkStatus();
 }
 
+absl::Status FirstValues(const Dataset& dataset, const DataContext& context, uint64_t samples,
+                         absl::FunctionRef<void(double)> look) {
+  ASSIGN_OR_RETURN(const SampleArrays arrays, OpenSampleArrays(dataset, context));
+  const absl::Status status =
+      ForEachElement(arrays.images, [&](double value, uint64_t sample) -> absl::Status {
+        if (sample >= samples) {
+          return absl::OutOfRangeError("these are enough");
+        }
+        look(value);
+        return absl::OkStatus();
+      });
+  return absl::IsOutOfRange(status) ? absl::OkStatus() : status;
+}
+
 void VisitNpy(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
   visit(dataset->mutable_npy()->mutable_images());
   visit(dataset->mutable_npy()->mutable_labels());
@@ -303,6 +317,7 @@ const SourceKind kNpySourceKind = {.source = Dataset::kNpy,
                                    .describe = &Describe,
                                    .count_classes = &CountLabels,
                                    .scan = &Scan,
+                                   .first_values = &FirstValues,
                                    .visit_paths = &VisitNpy};
 
 const SourceKind kNpzSourceKind = {.source = Dataset::kNpz,
@@ -313,6 +328,7 @@ const SourceKind kNpzSourceKind = {.source = Dataset::kNpz,
                                    .describe = &Describe,
                                    .count_classes = &CountLabels,
                                    .scan = &Scan,
+                                   .first_values = &FirstValues,
                                    .visit_paths = &VisitNpz};
 
 }  // namespace monsoon

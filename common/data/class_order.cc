@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "common/data/number_text.h"
 
 namespace monsoon {
@@ -20,6 +21,16 @@ std::optional<double> NumberOf(const std::string& name) {
   double value = 0;
   return ParseFloat(name).ok() && absl::SimpleAtod(name, &value) ? std::optional(value)
                                                                  : std::nullopt;
+}
+
+// As a list of a job file.
+std::string ListText(std::span<const std::string> names) {
+  constexpr size_t kShown = 20;
+  std::string text = "[";
+  for (const std::string& name : names.first(std::min(names.size(), kShown))) {
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", Quoted(name));
+  }
+  return absl::StrCat(text, names.size() > kShown ? ", ...]" : "]");
 }
 
 }  // namespace
@@ -49,6 +60,22 @@ void SortClassNames(std::vector<std::string>* names) {
     sorted.push_back((*names)[at]);
   }
   *names = std::move(sorted);
+}
+
+absl::Status CheckSameOrderBefore(std::span<const std::string> names) {
+  std::vector<std::string> now(names.begin(), names.end());
+  std::vector<std::string> before = now;
+  SortClassNames(&now);
+  std::ranges::sort(before);
+  if (now == before) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "nothing says in which order the job, which an earlier build made, has numbered its classes: "
+      "by value ",
+      ListText(now), ", or as words ", ListText(before),
+      "; list them as its model was trained with them, as in train.class_name: ",
+      ListText(before)));
 }
 
 std::string OddClassName(std::span<const std::string> names) {

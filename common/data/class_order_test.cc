@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -10,6 +11,8 @@ namespace monsoon {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> Sorted(std::vector<std::string> names) {
   SortClassNames(&names);
@@ -31,6 +34,19 @@ TEST(ClassOrderTest, WordsByTheirBytesBehindNumbers) {
   EXPECT_THAT(Sorted({"owl", "cat", "Zebra"}), ElementsAre("Zebra", "cat", "owl"));
   EXPECT_THAT(Sorted({"?", "10", "2", "a1"}), ElementsAre("2", "10", "?", "a1"));
   EXPECT_THAT(ClassOrder(std::vector<std::string>{"10", "b", "2"}), ElementsAre(2, 0, 1));
+}
+
+TEST(ClassOrderTest, KnowsWhereEarlierBuildsHadAnother) {
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"owl", "cat", "Zebra"}, {"0", "2", "1"}, {"10", "20", "b"}, {}}) {
+    EXPECT_OK(CheckSameOrderBefore(names));
+  }
+  EXPECT_THAT(CheckSameOrderBefore(std::vector<std::string>{"10", "2", "1"}),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("by value [\"1\", \"2\", \"10\"], or as words [\"1\", "
+                                          "\"10\", \"2\"]; list them")));
+  EXPECT_THAT(CheckSameOrderBefore(std::vector<std::string>{"+", "2"}), Not(testing::IsOk()))
+      << "a word whose byte is below a digit's";
 }
 
 TEST(ClassOrderTest, FindsTheOddOne) {

@@ -56,6 +56,11 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
       for (const Word& word : words_) {
         texts.push_back(word.text);
       }
+      const absl::Status same =
+          numbering.order_is_told ? absl::OkStatus() : CheckSameOrderBefore(texts);
+      if (!same.ok()) {
+        return Annotate(same, not_a_label->place);
+      }
       for (const uint32_t at : ClassOrder(texts)) {
         number_of[at] = static_cast<uint32_t>(result.names.size());
         result.names.push_back(std::move(texts[at]));

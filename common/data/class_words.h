@@ -35,6 +35,8 @@ class ClassWords {
   struct Numbering {
     bool take_numbers = true;
     bool only_numbers = false;
+    // False: the order of words may be that of earlier builds (CheckSameOrderBefore).
+    bool order_is_told = true;
   };
   // By `names`, if there are any: words that are none of them are refused with their place, but
   // with `take_numbers` whole numbers below names.size() are taken as they are where no name is a

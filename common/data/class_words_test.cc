@@ -51,6 +51,18 @@ TEST(ClassWordsTest, NumbersThatAreNoClassNumbersAreOrderedByValue) {
   EXPECT_THAT(numbered.labels, ElementsAre(2, 1, 0));
 }
 
+TEST(ClassWordsTest, AnOrderThatNobodyTellsIsRefusedWhereThereAreTwo) {
+  EXPECT_THAT(Of({"10.0", "2.0"}).Number({}, {.order_is_told = false}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a.csv:2: nothing says in which order the job")));
+  const std::vector<std::string> names = {"10.0", "2.0"};
+  ASSERT_OK_AND_ASSIGN(const ClassWords::Numbered listed,
+                       Of({"2.0", "10.0"}).Number(names, {.order_is_told = false}));
+  EXPECT_THAT(listed.labels, ElementsAre(1, 0));
+  EXPECT_OK(Of({"owl", "cat"}).Number({}, {.order_is_told = false}).status());
+  EXPECT_OK(Of({"10", "2"}).Number({}, {.order_is_told = false}).status()) << "they are numbers";
+}
+
 // A search of all names for each word would outlast the test.
 TEST(ClassWordsTest, TakesAsManyClassesAsSamples) {
   constexpr uint32_t kClasses = 500'000;

@@ -313,7 +313,8 @@ absl::StatusOr<SampleTable> CsvTableReader::Finish() && {
                      std::move(words_).Number(
                          of_train.empty() ? options_.class_names : of_train,
                          {.take_numbers = of_train.empty() || options_.names_are_given,
-                          .only_numbers = options_.only_numbers || options_.train != nullptr}));
+                          .only_numbers = options_.only_numbers || options_.train != nullptr,
+                          .order_is_told = options_.order_is_told}));
     table_.labels = std::move(numbered.labels);
     table_.classes = numbered.classes;
     table_.facts.class_names = std::move(numbered.names);

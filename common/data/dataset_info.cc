@@ -52,6 +52,11 @@ absl::StatusOr<uint64_t> CountClasses(const Dataset& dataset, const DataContext&
   return kind->count_classes(dataset, context);
 }
 
+bool HasFiles(const Dataset& dataset) {
+  const SourceKind* const kind = FindSource(dataset.source_case());
+  return kind != nullptr && kind->visit_paths != nullptr;
+}
+
 void VisitPaths(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
   const SourceKind* const kind = FindSource(dataset->source_case());
   if (kind != nullptr && kind->visit_paths != nullptr) {

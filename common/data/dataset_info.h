@@ -55,6 +55,9 @@ absl::StatusOr<DatasetInfo> DescribeDataset(const Dataset& dataset, const DataCo
 // their place. Synthetic: its classes. Errors as above; a negative label is one.
 absl::StatusOr<uint64_t> CountClasses(const Dataset& dataset, const DataContext& context);
 
+// Whether its samples are in files, and not made or in programs.
+bool HasFiles(const Dataset& dataset);
+
 // Calls `visit` with each field of the source that names files, empty ones too.
 void VisitPaths(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit);
 

@@ -108,6 +108,9 @@ absl::StatusOr<ImageFolder> ListImages(const Dataset& dataset, const DataContext
   }
   if (names.empty()) {
     ASSIGN_OR_RETURN(names, ClassFolders(dataset.image_folder().path()));
+    if (dataset.class_order() == Dataset::UNTOLD) {
+      RETURN_IF_ERROR(Annotate(CheckSameOrderBefore(names), dataset.image_folder().path()));
+    }
     SortClassNames(&names);
   }
   return ListImages(dataset.image_folder(), names, dataset.limit());

@@ -67,6 +67,10 @@ struct SourceKind {
   // ScanValues (scan_values.h). Null: there is nothing that could be wrong.
   absl::Status (*scan)(const Dataset& dataset, const DataContext& context,
                        const DatasetInfo& info) = nullptr;
+  // Calls `look` with the values of the first `samples` samples, in order, as they are in the files
+  // (FirstRanges). Null: they have none, or all are alike.
+  absl::Status (*first_values)(const Dataset& dataset, const DataContext& context, uint64_t samples,
+                               absl::FunctionRef<void(double)> look) = nullptr;
   // Calls `visit` with each of its fields that names files, empty ones too. Null: none does.
   void (*visit_paths)(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) = nullptr;
 };

@@ -40,6 +40,8 @@ struct TableOptions {
   bool names_are_given = false;
   // Without names words are refused: the training set's labels are numbers.
   bool only_numbers = false;
+  // Dataset.class_order says how words are numbered.
+  bool order_is_told = true;
   // False: all is checked and counted, but `values` stays empty.
   bool keep_values = true;
   // DataContext: what the model's embeddings and loss can take.

@@ -1,5 +1,6 @@
 #include "common/data/table_source.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ TableOptions OptionsOf(const Dataset& dataset, const DataContext& context) {
   options.id_limit = context.id_limit;
   options.targets_are_shares = context.targets_are_shares && !context.unlabelled;
   options.limit = dataset.limit();
+  options.order_is_told = dataset.class_order() != Dataset::UNTOLD;
   options.class_names.assign(dataset.class_name().begin(), dataset.class_name().end());
   return options;
 }
@@ -139,6 +141,17 @@ absl::StatusOr<uint64_t> CountTableClasses(const Dataset& dataset, const DataCon
   return table.classes;
 }
 
+absl::Status FirstValues(const Dataset& dataset, const DataContext& context, uint64_t samples,
+                         absl::FunctionRef<void(double)> look) {
+  Dataset first = dataset;
+  first.set_limit(dataset.limit() == 0 ? samples : std::min(dataset.limit(), samples));
+  ASSIGN_OR_RETURN(const SampleTable table, ReadTable(first, context, /*keep_values=*/true));
+  for (const float value : table.values) {
+    look(value);
+  }
+  return absl::OkStatus();
+}
+
 void VisitCsv(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {
   visit(dataset->mutable_csv()->mutable_file());
 }
@@ -166,6 +179,7 @@ const SourceKind kCsvSourceKind = {.source = Dataset::kCsv,
                                    .labels = "file",
                                    .describe = &Describe,
                                    .count_classes = &CountTableClasses,
+                                   .first_values = &FirstValues,
                                    .visit_paths = &VisitCsv};
 
 const SourceKind kLibsvmSourceKind = {.source = Dataset::kLibsvm,
@@ -174,6 +188,7 @@ const SourceKind kLibsvmSourceKind = {.source = Dataset::kLibsvm,
                                       .labels = "file",
                                       .describe = &Describe,
                                       .count_classes = &CountTableClasses,
+                                      .first_values = &FirstValues,
                                       .visit_paths = &VisitLibsvm};
 
 }  // namespace monsoon

@@ -58,6 +58,10 @@ class FragmentMap {
   uint64_t PushesBefore(uint32_t fragment, uint64_t sequence) const {
     return sequence * count_ + fragment;
   }
+  // The last sequence that the fragment's stripes have of so many pushes; 0: none.
+  uint64_t LastSequence(uint32_t fragment, uint64_t pushes) const {
+    return pushes <= fragment ? 0 : (pushes - fragment - 1) / count_ + 1;
+  }
 
  private:
   FragmentMap(uint32_t count, std::vector<std::vector<uint32_t>> of, const ShardMap& map);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/finite.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/npz/npz_reader.h"
 #include "common/npz/npz_writer.h"
@@ -27,6 +28,29 @@ static_assert(std::endian::native == std::endian::little, "tensors are little-en
 
 // What a part of a checkpoint has beside pieces of tensors (common/checkpoint).
 constexpr char kPartOfACheckpoint[] = "monsoon/shard";
+
+// A stranger's file may have a million tensors that do not fit, with names of any length.
+constexpr size_t kMostProblems = 20;
+constexpr size_t kMostNameBytes = 200;
+
+class Problems {
+ public:
+  void Add(std::string problem) {
+    if (++count_ <= kMostProblems) {
+      problems_.push_back(std::move(problem));
+    }
+  }
+  bool empty() const { return count_ == 0; }
+  std::string Text() const {
+    const std::string more =
+        count_ > problems_.size() ? absl::StrCat("; and ", count_ - problems_.size(), " more") : "";
+    return absl::StrCat(absl::StrJoin(problems_, "; "), more);
+  }
+
+ private:
+  std::vector<std::string> problems_;
+  size_t count_ = 0;
+};
 
 // The tensors of a file, in whichever form.
 class TensorFile {
@@ -243,27 +267,28 @@ absl::StatusOr<std::vector<float>> ReadModelFile(const ParameterLayout& layout,
   ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> file, Open(path));
   const std::vector<std::string> names = file->Names();
   std::set<std::string> unused(names.begin(), names.end());
-  std::vector<std::string> problems;
+  Problems problems;
   std::vector<float> parameters(layout.size());
   for (const TensorInfo& tensor : layout.tensors()) {
     const std::string called = file->Called(tensor.name);
     if (unused.erase(tensor.name) == 0) {
-      problems.push_back(absl::StrCat(called, " is missing"));
+      problems.Add(absl::StrCat(called, " is missing"));
       continue;
     }
     ASSIGN_OR_RETURN(const std::string problem,
                      file->Read(tensor.name, tensor.shape,
                                 std::span(parameters).subspan(tensor.offset, tensor.size)));
     if (!problem.empty()) {
-      problems.push_back(absl::StrCat(called, " ", problem));
+      problems.Add(absl::StrCat(called, " ", problem));
     }
   }
   for (const std::string& name : unused) {
-    problems.push_back(absl::StrCat(file->Called(name), " is no tensor of the model"));
+    problems.Add(
+        absl::StrCat(file->Called(Shorten(name, kMostNameBytes)), " is no tensor of the model"));
   }
   if (!problems.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " does not fit the model: ", absl::StrJoin(problems, "; ")));
+        absl::StrCat(path, " does not fit the model: ", problems.Text()));
   }
   return parameters;
 }

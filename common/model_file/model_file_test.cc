@@ -259,6 +259,21 @@ TEST_F(ModelFileTest, NamesEveryTensorOfAStrangersFileThatDoesNotFit) {
                      HasSubstr("tensor c/bias is no tensor of the model"))));
 }
 
+// A million of them made an error of 40 MiB.
+TEST_F(ModelFileTest, NamesSomeOfManyTensorsThatDoNotFit) {
+  std::vector<TensorSpec> specs = {{std::string(100000, 'b'), TensorType::kF32, {0}}};
+  for (int i = 0; i < 5000; ++i) {
+    specs.push_back({"t" + std::to_string(i), TensorType::kF32, {0}});
+  }
+  const absl::Status status =
+      ReadModelFile(TinyLayout(), Stored("many.safetensors", specs)).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                               AllOf(HasSubstr("tensor a/weight is missing"),
+                                     HasSubstr("tensor t0 is no tensor of the model"),
+                                     HasSubstr("; and 4985 more"))));
+  EXPECT_LT(status.message().size(), 2000u);
+}
+
 TEST_F(ModelFileTest, HalfPrecisionIsRefusedByName) {
   // As other programs write it: our writer has no such type.
   const std::string header = R"({"a/weight":{"dtype":"BF16","shape":[2,3],"data_offsets":[0,12]},)"

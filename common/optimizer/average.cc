@@ -25,23 +25,23 @@ float AverageKernel::WeightAt(uint64_t k) const {
   return static_cast<float>((1.0 + power_) / (static_cast<double>(k) + 1.0 + power_));
 }
 
-void AverageKernel::Apply(uint64_t k, std::span<float> w, OptimizerState state,
+void AverageKernel::Apply(PushNumber k, std::span<float> w, OptimizerState state,
                           std::span<const float> g) const {
   Run(k, w, state, g, {}, false);
 }
 
-void AverageKernel::ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state,
+void AverageKernel::ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
                                  std::span<const float> g, std::span<float> moved,
                                  bool fresh) const {
   CHECK_EQ(w.size(), moved.size());
   Run(k, w, state, g, moved, fresh);
 }
 
-void AverageKernel::Run(uint64_t k, std::span<float> w, OptimizerState state,
+void AverageKernel::Run(PushNumber k, std::span<float> w, OptimizerState state,
                         std::span<const float> g, std::span<float> moved, bool fresh) const {
   CHECK_EQ(w.size(), g.size());
   const size_t n = w.size();
-  const float keep = 1.0f - WeightAt(k);
+  const float keep = 1.0f - WeightAt(k.step());
   const OptimizerState inner = state.First(inner_->state_slots(), state_slots(), n);
   float* const lead = state.Slot(inner_->state_slots(), state_slots(), n);
   std::array<float, kPieceFloats> step;  // how far the optimizer inside moved, -s

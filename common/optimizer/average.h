@@ -26,17 +26,17 @@ class AverageKernel : public OptimizerKernel {
   AverageKernel(std::unique_ptr<OptimizerKernel> inner, double share, double power);
 
   int state_slots() const override { return inner_->state_slots() + 1; }
-  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
+  void Apply(PushNumber k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override;
-  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                    std::span<float> moved, bool fresh) const override;
+  void ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
+                    std::span<const float> g, std::span<float> moved, bool fresh) const override;
 
-  // c(k).
+  // c(k), of the pushes that had a gradient.
   float WeightAt(uint64_t k) const;
 
  private:
   // `moved` is empty, or as in ApplyAndTell.
-  void Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+  void Run(PushNumber k, std::span<float> w, OptimizerState state, std::span<const float> g,
            std::span<float> moved, bool fresh) const;
 
   const std::unique_ptr<OptimizerKernel> inner_;

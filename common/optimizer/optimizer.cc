@@ -18,7 +18,7 @@ constexpr size_t kScaledFloats = 2048;
 
 }  // namespace
 
-void OptimizerKernel::ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state,
+void OptimizerKernel::ApplyScaled(PushNumber k, std::span<float> w, OptimizerState state,
                                   std::span<const float> g, float scale) const {
   std::array<float, kScaledFloats> scaled;
   for (size_t begin = 0; begin < w.size(); begin += kScaledFloats) {
@@ -30,7 +30,7 @@ void OptimizerKernel::ApplyScaled(uint64_t k, std::span<float> w, OptimizerState
   }
 }
 
-void OptimizerKernel::ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
+void OptimizerKernel::ApplyPush(PushNumber k, std::span<float> w, OptimizerState state,
                                 std::span<const float> g, const PushTerms& terms) const {
   if (terms.part < 1.0f) {
     ApplyPart(k, w, state, g, terms);
@@ -41,7 +41,23 @@ void OptimizerKernel::ApplyPush(uint64_t k, std::span<float> w, OptimizerState s
   }
 }
 
-void OptimizerKernel::ApplyPart(uint64_t k, std::span<float> w, OptimizerState state,
+void OptimizerKernel::ApplyPushTo(std::span<const PushPart> parts, uint64_t k, std::span<float> w,
+                                  OptimizerState state, std::span<const float> g,
+                                  const PushTerms& terms) const {
+  for (const PushPart& part : parts) {
+    ApplyPushWithin(part.begin, part.end, {k, part.absent}, w, state, g, terms);
+  }
+}
+
+void OptimizerKernel::ApplyPushWithin(size_t begin, size_t end, PushNumber k, std::span<float> w,
+                                      OptimizerState state, std::span<const float> g,
+                                      const PushTerms& terms) const {
+  const size_t size = end - begin;
+  ApplyPush(k, w.subspan(begin, size), state.Part(begin, size, w.size()), g.subspan(begin, size),
+            terms);
+}
+
+void OptimizerKernel::ApplyPart(PushNumber k, std::span<float> w, OptimizerState state,
                                 std::span<const float> g, const PushTerms& terms) const {
   std::array<float, kScaledFloats> whole_g, whole_w;
   std::array<float, kScaledFloats * kMaxStateSlots> whole_state;

@@ -32,6 +32,17 @@ namespace monsoon {
 
 class Optimizer;
 
+// Which of a job's pushes it is. A schedule of rates goes by all of them; what an optimizer counts
+// of its own steps (Adam's corrections, the period of a Nesterov, the weights of an average) leaves
+// out those that had no gradient of its parameters.
+struct PushNumber {
+  // A number is that of a push whose earlier ones all had gradients.
+  PushNumber(uint64_t number, uint64_t without = 0) : push(number), absent(without) {}
+  uint64_t push;    // 0 is the first
+  uint64_t absent;  // of those before it, so many had no gradient of the parameters
+  uint64_t step() const { return push - absent; }
+};
+
 // What a push counts whose base was so many versions old, below 0: not known.
 double DampingFactor(double damping, int64_t staleness);
 
@@ -52,11 +63,11 @@ class OptimizerKernel {
 
   // Applies push number `k` (0 is the first). w and g have the same length, which `state`
   // is of. The three do not overlap. g is finite.
-  virtual void Apply(uint64_t k, std::span<float> w, OptimizerState state,
+  virtual void Apply(PushNumber k, std::span<float> w, OptimizerState state,
                      std::span<const float> g) const = 0;
 
   // Apply, of scale * g, but for statistics, which are no gradients.
-  virtual void ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state,
+  virtual void ApplyScaled(PushNumber k, std::span<float> w, OptimizerState state,
                            std::span<const float> g, float scale) const;
 
   // How a push counts.
@@ -73,20 +84,37 @@ class OptimizerKernel {
   // A replica's push: Apply, of scale * g. A part p of a difference goes p of the way of the step
   // that Apply makes of g / p, in w and in the state: what is left of earlier pushes, a momentum
   // above all, moves w by no more than so many steps are worth. For SGD it is g, as it is.
-  virtual void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state,
+  virtual void ApplyPush(PushNumber k, std::span<float> w, OptimizerState state,
                          std::span<const float> g, const PushTerms& terms) const;
+
+  // Parameters [begin, end) of w, of which `absent` earlier pushes had no gradient.
+  struct PushPart {
+    size_t begin = 0;
+    size_t end = 0;
+    uint64_t absent = 0;
+  };
+  // ApplyPush of these parts alone, which rise and do not overlap: the rest of w, and its state,
+  // stays as it is. `k` counts all pushes.
+  void ApplyPushTo(std::span<const PushPart> parts, uint64_t k, std::span<float> w,
+                   OptimizerState state, std::span<const float> g, const PushTerms& terms) const;
 
   // Apply, in the same pass telling how far each w moved: `moved`, of the same
   // length, is set to that if `fresh` and what it held is not read; else that is
   // added to it.
-  virtual void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state,
+  virtual void ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
                             std::span<const float> g, std::span<float> moved, bool fresh) const = 0;
 
   // What Apply(k, ...) does to each parameter; nothing where that is not one such step for all.
   virtual std::optional<OptimizerStep> StepAt(uint64_t k) const { return std::nullopt; }
 
+ protected:
+  // ApplyPush of parameters [begin, end) of w, which `k` is of.
+  virtual void ApplyPushWithin(size_t begin, size_t end, PushNumber k, std::span<float> w,
+                               OptimizerState state, std::span<const float> g,
+                               const PushTerms& terms) const;
+
  private:
-  void ApplyPart(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+  void ApplyPart(PushNumber k, std::span<float> w, OptimizerState state, std::span<const float> g,
                  const PushTerms& terms) const;
 };
 

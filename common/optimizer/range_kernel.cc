@@ -32,7 +32,7 @@ class RangeKernel final : public OptimizerKernel {
   int state_slots() const override { return weights_->state_slots(); }
   float initial_state() const override { return weights_->initial_state(); }
 
-  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
+  void Apply(PushNumber k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
@@ -41,7 +41,7 @@ class RangeKernel final : public OptimizerKernel {
                  });
   }
 
-  void ApplyScaled(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+  void ApplyScaled(PushNumber k, std::span<float> w, OptimizerState state, std::span<const float> g,
                    float scale) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
@@ -55,28 +55,35 @@ class RangeKernel final : public OptimizerKernel {
                  });
   }
 
-  void ApplyPush(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+  void ApplyPush(PushNumber k, std::span<float> w, OptimizerState state, std::span<const float> g,
                  const PushTerms& terms) const override {
-    ForEachPiece(w, state,
-                 [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
-                     OptimizerState part_state) {
-                   const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
-                   if (&kernel == statistics_.get()) {
-                     MoveStatistics(part_g, terms, part);
-                   } else {
-                     kernel.ApplyPush(k, part, part_state, part_g, terms);
-                   }
-                 });
+    ApplyPushWithin(0, w.size(), k, w, state, g, terms);
   }
 
-  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                    std::span<float> moved, bool fresh) const override {
+  void ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
+                    std::span<const float> g, std::span<float> moved, bool fresh) const override {
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
                      OptimizerState part_state) {
                    kernel.ApplyAndTell(k, part, part_state, g.subspan(piece.begin, piece.size()),
                                        moved.subspan(piece.begin, piece.size()), fresh);
                  });
+  }
+
+ protected:
+  void ApplyPushWithin(size_t begin, size_t end, PushNumber k, std::span<float> w,
+                       OptimizerState state, std::span<const float> g,
+                       const PushTerms& terms) const override {
+    ForEachPieceWithin({begin, end}, w, state,
+                       [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
+                           OptimizerState part_state) {
+                         const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
+                         if (&kernel == statistics_.get()) {
+                           MoveStatistics(part_g, terms, part);
+                         } else {
+                           kernel.ApplyPush(k, part, part_state, part_g, terms);
+                         }
+                       });
   }
 
  private:
@@ -94,9 +101,20 @@ class RangeKernel final : public OptimizerKernel {
 
   template <typename Update>
   void ForEachPiece(std::span<float> w, OptimizerState state, Update update) const {
+    ForEachPieceWithin({0, w.size()}, w, state, update);
+  }
+
+  // What the pieces have within `within`.
+  template <typename Update>
+  void ForEachPieceWithin(const Slice& within, std::span<float> w, OptimizerState state,
+                          Update update) const {
     CHECK_EQ(w.size(), pieces_.back().range.end);
     for (const Piece& piece : pieces_) {
-      const Slice& range = piece.range;
+      const Slice range{std::max(piece.range.begin, within.begin),
+                        std::min(piece.range.end, within.end)};
+      if (range.begin >= range.end) {
+        continue;
+      }
       update(KernelOf(piece.part), range, w.subspan(range.begin, range.size()),
              piece.part == Part::kStatistics ? OptimizerState()
                                              : state.Part(range.begin, range.size(), w.size()));

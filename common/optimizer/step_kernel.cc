@@ -19,26 +19,26 @@ StepKernel::StepKernel(const Optimizer& optimizer, std::shared_ptr<const RateRed
   common_.weight_decay = static_cast<float>(optimizer.weight_decay());
 }
 
-void StepKernel::Apply(uint64_t k, std::span<float> w, OptimizerState state,
+void StepKernel::Apply(PushNumber k, std::span<float> w, OptimizerState state,
                        std::span<const float> g) const {
   Run(k, w, state, g, {nullptr, false});
 }
 
-void StepKernel::ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state,
+void StepKernel::ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
                               std::span<const float> g, std::span<float> moved, bool fresh) const {
   CHECK_EQ(w.size(), moved.size());
   Run(k, w, state, g, {moved.data(), fresh});
 }
 
-OptimizerStep StepKernel::MakeStep(uint64_t k) const {
+OptimizerStep StepKernel::MakeStep(PushNumber k) const {
   OptimizerStep step = common_;
-  step.rate = rate_.At(k);
-  kind_.step(optimizer_, k, &step);
+  step.rate = rate_.At(k.push);
+  kind_.step(optimizer_, k.step(), &step);
   return step;
 }
 
-void StepKernel::Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                     MoveRecord record) const {
+void StepKernel::Run(PushNumber k, std::span<float> w, OptimizerState state,
+                     std::span<const float> g, MoveRecord record) const {
   const size_t n = w.size();
   CHECK_EQ(n, g.size());
   CHECK(slots_ > 0 || state.empty());

@@ -18,15 +18,15 @@ class StepKernel final : public OptimizerKernel {
 
   int state_slots() const override { return slots_; }
   float initial_state() const override { return initial_state_; }
-  void Apply(uint64_t k, std::span<float> w, OptimizerState state,
+  void Apply(PushNumber k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override;
-  void ApplyAndTell(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
-                    std::span<float> moved, bool fresh) const override;
+  void ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
+                    std::span<const float> g, std::span<float> moved, bool fresh) const override;
   std::optional<OptimizerStep> StepAt(uint64_t k) const override { return MakeStep(k); }
 
  private:
-  OptimizerStep MakeStep(uint64_t k) const;
-  void Run(uint64_t k, std::span<float> w, OptimizerState state, std::span<const float> g,
+  OptimizerStep MakeStep(PushNumber k) const;
+  void Run(PushNumber k, std::span<float> w, OptimizerState state, std::span<const float> g,
            MoveRecord record) const;
 
   const Optimizer optimizer_;

@@ -3,14 +3,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <map>
-#include <sstream>
+#include <iterator>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/torch_table.h"
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -18,6 +16,9 @@
 
 namespace monsoon {
 namespace {
+
+using testing::ReadTorchTable;
+using testing::TorchGradient;
 
 constexpr const char* kCases[] = {
     "adam { rate: 0.01 }",
@@ -29,39 +30,19 @@ constexpr const char* kCases[] = {
 };
 constexpr int kSteps = 100;
 
-// As in the script.
-float Gradient(int step, int index) {
-  return static_cast<float>((step * 7 + index * 13 + step * step * (index + 1)) % 65 - 32) / 16.0f;
-}
-
-// By case and step.
-std::map<std::pair<int, int>, std::vector<float>> ReadTable() {
-  std::ifstream file("common/optimizer/testdata/torch_steps.txt");
-  std::map<std::pair<int, int>, std::vector<float>> table;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    int number = 0, step = 0;
-    std::vector<float> w(3);
-    words >> number >> step >> w[0] >> w[1] >> w[2];
-    EXPECT_FALSE(words.fail()) << line;
-    table[{number, step}] = w;
-  }
-  return table;
-}
-
 TEST(TorchStepsTest, AHundredStepsAreThoseOfTorch) {
-  const auto table = ReadTable();
+  const auto table = ReadTorchTable("common/optimizer/testdata/torch_steps.txt");
   ASSERT_EQ(table.size(), 144u);
   for (int number = 0; number < 6; ++number) {
     Optimizer optimizer;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kCases[number], &optimizer));
     ASSERT_OK_AND_ASSIGN(const auto kernel, OptimizerKernel::Create(optimizer));
-    std::vector<float> w = {1.0f, -0.5f, 0.25f};
+    std::vector<float> w(std::begin(testing::kTorchStart), std::end(testing::kTorchStart));
     std::vector<float> state(3 * static_cast<size_t>(kernel->state_slots()), 0.0f);
     for (int step = 1; step <= kSteps; ++step) {
       std::vector<float> g;
       for (int i = 0; i < 3; ++i) {
-        g.push_back(Gradient(step, i));
+        g.push_back(TorchGradient(step, i));
       }
       kernel->Apply(static_cast<uint64_t>(step - 1), w, state, g);
       const auto expected = table.find({number, step});

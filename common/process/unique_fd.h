@@ -21,6 +21,8 @@ class UniqueFd {
   // -1: none.
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // Hands it to somebody who closes it.
+  int Release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
     if (fd_ >= 0) {
       close(fd_);

@@ -175,6 +175,19 @@ std::unique_ptr<SimulatedStorage> SimulatedStorage::PowerCut(uint64_t seed) cons
   return after;
 }
 
+std::unique_ptr<SimulatedStorage> SimulatedStorage::Copy() const {
+  const MutexLock lock(&mutex_);
+  auto copy = std::make_unique<SimulatedStorage>();
+  const MutexLock copy_lock(&copy->mutex_);
+  copy->capacity_ = capacity_;
+  for (const auto& [path, node] : names_) {
+    copy->names_[path] = std::make_shared<Node>(node->folder());
+    *copy->names_[path]->content() = SimulatedContent(node->content()->bytes());
+  }
+  copy->synced_names_ = copy->names_;
+  return copy;
+}
+
 void SimulatedStorage::CorruptByte(const std::string& path, uint64_t offset, int bit) {
   const MutexLock lock(&mutex_);
   const std::shared_ptr<Node> node = Find(path);

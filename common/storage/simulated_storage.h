@@ -48,6 +48,8 @@ class SimulatedStorage : public Storage {
 
   // As it may look after a power cut now; the same for the same seed.
   std::unique_ptr<SimulatedStorage> PowerCut(uint64_t seed) const;
+  // What it holds now, on a disk of its own.
+  std::unique_ptr<SimulatedStorage> Copy() const;
 
   // Turns a bit over, on the disk too. The file has the byte.
   void CorruptByte(const std::string& path, uint64_t offset, int bit);

@@ -1,5 +1,6 @@
 #include "common/transport/frame_listener.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -18,6 +19,10 @@ constexpr absl::Duration kLastAnswers = absl::Milliseconds(200);
 // The turns' thread wakes so often while somebody waits, and while nobody does.
 constexpr absl::Duration kBetweenTicks = absl::Milliseconds(2);
 constexpr absl::Duration kIdleWait = absl::Seconds(1);
+
+// One thread can receive while another one applies, on any machine.
+constexpr unsigned kFewestThreads = 2;
+constexpr unsigned kMostThreads = 32;
 
 // Null, with a line in the log, where the system cannot do it.
 std::unique_ptr<SharedMemoryServer> StartSharedMemory(FrameServer* frames) {
@@ -57,15 +62,18 @@ void FrameListener::KeepTurns() {
   }
 }
 
-absl::Status FrameListener::Listen(const Endpoint& endpoint, std::vector<grpc::Service*> services) {
+absl::Status FrameListener::Listen(const Endpoint& endpoint, CallTable calls) {
   RpcServerOptions options;
   options.address = endpoint.address;
   options.insecure = endpoint.insecure;
+  options.on_trouble = endpoint.on_trouble;
   options.max_message_bytes = kMaxFrameBytes;
-  services.push_back(frame_service_->service());
-  std::unique_ptr<grpc::ServerCompletionQueue> queue;
-  ASSIGN_OR_RETURN(rpc_server_, RpcServer::Start(options, services, &queue));
-  frame_service_->Start(std::move(queue));
+  options.bulk = true;
+  options.queue_threads =
+      std::clamp(std::thread::hardware_concurrency(), kFewestThreads, kMostThreads);
+  ASSIGN_OR_RETURN(rpc_server_,
+                   RpcServer::Start(options, std::move(calls), frame_service_->service()));
+  frame_service_->Start(rpc_server_->queue());
   return absl::OkStatus();
 }
 

@@ -11,16 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/frame_handler.h"
 #include "common/transport/frame/frame_server.h"
+#include "common/transport/grpc/call_table.h"
 #include "common/transport/grpc/frame_service.h"
 #include "common/transport/grpc/rpc_server.h"
 #include "common/transport/shm/shm_server.h"
@@ -47,14 +48,15 @@ class FrameListener {
   FrameListener(const FrameListener&) = delete;
   FrameListener& operator=(const FrameListener&) = delete;
 
-  // Binds and serves over gRPC, with `services` beside the frames, which outlive
-  // this. Errors as of RpcServer::Start. Once; without it there is shared memory
-  // only.
+  // Binds and serves over gRPC, with `calls` beside the frames. Errors as of
+  // RpcServer::Start. Once; without it there is shared memory only.
   struct Endpoint {
     std::string address;    // host:port, unix:PATH or unix-abstract:NAME
     bool insecure = false;  // allows an address that other machines can reach
+    // RpcServerOptions.on_trouble.
+    std::function<void(const std::string&)> on_trouble = nullptr;
   };
-  absl::Status Listen(const Endpoint& endpoint, std::vector<grpc::Service*> services);
+  absl::Status Listen(const Endpoint& endpoint, CallTable calls);
 
   // With the port it got; after Listen.
   const std::string& address() const { return rpc_server_->address(); }

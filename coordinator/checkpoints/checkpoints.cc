@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/job/replica_set.h"
 #include "coordinator/job/shard_reason.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
@@ -345,15 +346,22 @@ bool Checkpoints::LastCheckpointIsDone(JobRecord* job, absl::Duration now) {
 
 std::string Checkpoints::WaitsForEnd(const JobRecord& job, Moment moment) const {
   const JobView view = View(job);
-  const bool waits =
-      view.WaitsForLeaving() || (view.WaitsForLastCheckpoint() && job.end_state() == SUCCEEDED);
+  if (!view.WaitsForLeaving() && !(view.WaitsForLastCheckpoint() && job.end_state() == SUCCEEDED)) {
+    return "";
+  }
+  if (!job.hands_over()) {
+    return CheckpointReason(job, "its last checkpoint", moment.now);
+  }
   // Shards that were restored get again what they had; that is ordered to be written afterwards.
-  const char* const next =
-      job.leaving_generation > 0
-          ? "a checkpoint"
-          : "workers to send restored shards again what these had acknowledged";
-  return waits ? CheckpointReason(job, job.hands_over() ? next : "its last checkpoint", moment.now)
-               : "";
+  std::string next = "a checkpoint";
+  if (job.leaving_generation == 0) {
+    next = "workers to send restored shards again what these had acknowledged";
+    for (const auto& [worker, cut] : job.figures.cut) {
+      absl::StrAppend(&next, "; ", WorkerName(worker), " does not reach ", ShardName(cut.shard),
+                      " at ", registry_->cluster.ps(static_cast<int>(cut.shard)).address());
+    }
+  }
+  return CheckpointReason(job, next, moment.now);
 }
 
 std::string Checkpoints::WaitsFor(const JobRecord& job, Moment moment) const {

@@ -78,6 +78,22 @@ absl::StatusOr<CheckpointPlace> CheckpointLookup::Find(const std::string& what) 
              : place;
 }
 
+std::optional<CheckpointLookup::NamedJob> CheckpointLookup::JobOf(const std::string& what) const {
+  if (what.empty() || absl::StrContains(what, '/')) {
+    return std::nullopt;
+  }
+  std::string folder = what;
+  if (what == kLatest) {
+    const absl::StatusOr<CheckpointPlace> place = FindJob(what);
+    if (!place.ok()) {
+      return std::nullopt;
+    }
+    folder = std::string(NameOfPath(place->folder));
+  }
+  const std::optional<JobFolderName> name = ParseFolderName(absl::StrCat(folder, "/"));
+  return name ? NamedJob{name->job, name->term} : NamedJob{what};
+}
+
 absl::StatusOr<CheckpointPlace> CheckpointLookup::FindFrom(const std::string& from,
                                                            const std::string& job) const {
   if (!job.empty() && env_.storage->List(JobsFolder(from)).ok()) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,14 @@ class CheckpointLookup {
   // '/' (lenet-1; lenet-1@TERM, as its folder is called; latest, the one written last);
   // else a path, as of PlaceOf. NotFound says where it was looked for.
   absl::StatusOr<CheckpointPlace> Find(const std::string& what) const;
+  // The job that is meant by that, where it is no path. The term is that of its folder, if `what`
+  // says it or is `latest`; 0: whichever job is called so. Nothing: a path, or there is no such
+  // folder.
+  struct NamedJob {
+    std::string job;
+    uint64_t term = 0;
+  };
+  std::optional<NamedJob> JobOf(const std::string& what) const;
   // A job alone.
   absl::StatusOr<CheckpointPlace> FindJob(const std::string& job) const;
 

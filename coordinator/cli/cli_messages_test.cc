@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -32,6 +33,49 @@ TEST_F(CliTest, DrainWaitsUntilTheWorkerHasLeft) {
   cli_.coordinator.worker_states = {"DRAINING"};
   EXPECT_EQ(Run({"drain", "worker/1", "--wait", "--timeout=5"}), 4);
   EXPECT_THAT(cli_.err(), HasSubstr("worker/1 has not left after 5 s"));
+}
+
+// Told again until no job waits for an answer of the shard.
+TEST_F(CliTest, GiveUpTellsWhatHasBecomeOfTheJobs) {
+  GiveUpReply waiting;
+  waiting.add_job("lenet-1");
+  JobDescription failed;
+  failed.mutable_summary()->set_job("lenet-1");
+  failed.mutable_summary()->set_state(FAILED);
+  failed.mutable_summary()->set_reason("somebody has given it up");
+  cli_.coordinator.descriptions = {failed};
+  cli_.coordinator.given_up = {waiting, absl::UnavailableError("it is started anew"), waiting,
+                               GiveUpReply()};
+  EXPECT_EQ(Run({"give-up", "ps/0"}), 0);
+  EXPECT_EQ(cli_.out(), "lenet-1 FAILED: somebody has given it up\n");
+  cli_.coordinator.given_up = {waiting, GiveUpReply()};
+  EXPECT_EQ(Run({"give-up", "ps/0", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"task\":\"ps/0\",\"jobs\":[{\"job\":\"lenet-1\",\"state\":"
+            "\"FAILED\",\"reason\":\"somebody has given it up\"}]}\n");
+  cli_.coordinator.given_up = {waiting};
+  EXPECT_EQ(Run({"give-up", "ps/0", "--timeout=5"}), 4);
+  EXPECT_THAT(cli_.err(), HasSubstr("ps/0 has not answered after 5 s"));
+}
+
+TEST_F(CliTest, GiveUpSaysWhoAndIsRefusedWhereNothingWaits) {
+  cli_.coordinator.given_up = {GiveUpReply()};
+  EXPECT_EQ(Run({"give-up", "ps/0"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("no job waits for the state folder of ps/0"));
+  EXPECT_THAT(cli_.coordinator.calls.back(),
+              AllOf(HasSubstr("GiveUp ps/0 by "), HasSubstr("@here")));
+  // The coordinator's own is given up at once.
+  EXPECT_EQ(Run({"give-up", "coordinator/0"}), 0);
+  EXPECT_EQ(cli_.out(), "coordinator/0: its state folder is given up; no job has failed\n");
+  cli_.coordinator.given_up = {absl::FailedPreconditionError("there is nothing to give up")};
+  EXPECT_EQ(Run({"give-up", "coordinator/0"}), 2);
+  EXPECT_EQ(Run({"give-up"}), 2);
+}
+
+TEST_F(CliTest, JobsSaysWhatTheCoordinatorWaitsFor) {
+  cli_.coordinator.list.set_waits_for("coordinator/0's state folder");
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("the coordinator waits for coordinator/0's state folder"));
 }
 
 TEST_F(CliTest, DrainTakesWorkersOnly) {
@@ -115,6 +159,34 @@ TEST_F(CliTest, FlagsMayStandBeforeTheVerb) {
   EXPECT_THAT(cli_.err(), HasSubstr("there is no verb \"jbs\"; did you mean \"jobs\"?"));
 }
 
+// So that another cluster, which listens there by chance, refuses them.
+TEST_F(CliTest, RequestsNameTheCluster) {
+  const std::string north = Write("north.textproto", R"pb(
+    name: "north"
+    coordinator { address: "unix-abstract:c" }
+    ps { address: "unix-abstract:p" }
+    worker { address: "unix-abstract:w" })pb");
+  cli_.coordinator.descriptions = {Description(RUNNING)};
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"submit", job_},
+                                               {"cancel", "tiny-1"},
+                                               {"delete", "tiny-1"},
+                                               {"checkpoint", "tiny-1"},
+                                               {"drain", "worker/0"},
+                                               {"jobs"}}) {
+    cli_.connected_cluster.clear();
+    std::vector<std::string> call = args;
+    call.push_back("--cluster=" + north);
+    Run(call);
+    EXPECT_EQ(cli_.connected_cluster, "north") << args[0];
+  }
+  cli_.connected_cluster = "none";
+  Run({"jobs", "--cluster=" + Write("any.textproto", R"pb(
+                 name: "*"
+                 coordinator { address: "unix-abstract:c" }
+                 ps { address: "unix-abstract:p" })pb")});
+  EXPECT_EQ(cli_.connected_cluster, "");
+}
+
 // What a hint says is to be typed must mean the same cluster.
 TEST_F(CliTest, HintsHaveTheClusterThatWasGiven) {
   const std::string other = Write("my cluster.textproto", kCluster);
@@ -166,6 +238,24 @@ TEST_F(CliTest, TasksAreListedWithTheirMachinesAndAddresses) {
             "\"address\":\"beta.lan:2222\",\"silent_s\":0.25},"
             "{\"task\":\"worker/0\",\"state\":\"NEVER SEEN\",\"pid\":0,\"host\":\"\","
             "\"address\":\"gamma.lan:2230\",\"silent_s\":null}]}\n");
+}
+
+TEST_F(CliTest, TasksSayWhyOthersMayNotReachThem) {
+  cli_.coordinator.info = [] {
+    InfoReply info;
+    info.set_trouble("cannot reach its own address a:1: No route to host");
+    TaskStatus* const shard = info.add_task();
+    shard->set_task("ps/0");
+    shard->set_state("UP");
+    shard->set_trouble("takes no new connections");
+    return info;
+  };
+  EXPECT_EQ(Run({"tasks"}), 0);
+  EXPECT_THAT(cli_.out(),
+              EndsWith("\ncoordinator/0 cannot reach its own address a:1: No route to host\n"
+                       "ps/0 takes no new connections\n"));
+  EXPECT_EQ(Run({"tasks", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("\"silent_s\":null,\"trouble\":\"takes no new connections\"}"));
 }
 
 TEST_F(CliTest, AResizedTerminalIsDrawnAnew) {

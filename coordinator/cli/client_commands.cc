@@ -46,6 +46,11 @@ constexpr Command kCommands[] = {
      RunCheckpoint},
     {"drain", "worker/N [flags]", "let a worker finish its push and leave",
      "  coordinator drain worker/1 --wait\n", RunDrain},
+    {"give-up", "ps/N|coordinator/0 [flags]",
+     "say that a task's state folder will not come back: what waits for it fails",
+     "  coordinator give-up ps/0\n"
+     "  coordinator give-up coordinator/0 --json\n",
+     RunGiveUp},
     {"tasks", "[flags]", "list the cluster's tasks: states, machines, addresses",
      "  coordinator tasks\n"
      "  coordinator tasks --json\n",

@@ -18,6 +18,8 @@ namespace monsoon {
 namespace {
 
 constexpr char kDefaultCluster[] = "configs/cluster/localhost.textproto";
+// In a command's cluster file: whichever cluster has the coordinator's address.
+constexpr char kAnyCluster[] = "*";
 
 // An unreachable coordinator must be named within 5 s.
 constexpr absl::Duration kCallDeadline = absl::Seconds(4);
@@ -149,7 +151,9 @@ absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
                          " up --cluster=", cluster.path)
           : absl::StrCat("; is it running? start it on its machine: ", call_->env().program,
                          " serve --cluster=", cluster.path));
-  return call_->env().connect(address, kCallDeadline);
+  // A file that was made of an address alone does not know the cluster's name.
+  const std::string& name = cluster.cluster.name();
+  return call_->env().connect(address, kCallDeadline, name == kAnyCluster ? "" : name);
 }
 
 }  // namespace monsoon

@@ -105,7 +105,8 @@ std::optional<uint64_t> Largest(const std::map<uint64_t, uint64_t>& counts) {
   return counts.empty() ? std::nullopt : std::make_optional(counts.rbegin()->first);
 }
 
-void WriteStaleness(const std::map<uint64_t, uint64_t>& counts, JsonWriter* json) {
+void WriteStaleness(const JobDescription& description, JsonWriter* json) {
+  const std::map<uint64_t, uint64_t> counts = Sorted(description.staleness());
   uint64_t pushes = 0;
   double sum = 0;
   for (const auto& [value, count] : counts) {
@@ -119,6 +120,12 @@ void WriteStaleness(const std::map<uint64_t, uint64_t>& counts, JsonWriter* json
   json->Member("p50", ValueQuantile(counts, 0.5));
   json->Member("p99", ValueQuantile(counts, 0.99));
   json->Member("max", Largest(counts));
+  json->Member("recent_p50", description.has_recent_staleness_p50()
+                                 ? std::optional(description.recent_staleness_p50())
+                                 : std::nullopt);
+  json->Member("recent_p99", description.has_recent_staleness_p99()
+                                 ? std::optional(description.recent_staleness_p99())
+                                 : std::nullopt);
   json->Key("histogram").BeginArray();
   for (const auto& [value, count] : counts) {
     json->BeginArray().Value(value).Value(count).EndArray();
@@ -222,7 +229,7 @@ std::string DescribeJson(const JobDescription& description) {
                 "bytes_fetched", "bytes_pushed"},
                &json);
   json.EndObject();
-  WriteStaleness(Sorted(description.staleness()), &json);
+  WriteStaleness(description, &json);
   WriteGroup(description, "shard_skew", &json);
   const std::map<uint64_t, uint64_t> widths = Sorted(description.fetch_width());
   json.Key("fetch_width").BeginObject();
@@ -232,6 +239,9 @@ std::string DescribeJson(const JobDescription& description) {
   WriteArray("shards", description.shard(), &json);
   WriteObject(description.data(), "", &json.Key("data"));
   WriteArray("events", description.event(), &json);
+  if (!description.trouble().empty()) {
+    WriteArray("trouble", description.trouble(), &json);
+  }
   json.Key("durability").Raw(DurabilityJson(description));
   json.Member("rate_factor", description.has_rate_factor()
                                  ? std::make_optional(description.rate_factor())

@@ -86,6 +86,8 @@ constexpr char kFull[] = R"pb(
   staleness { key: 3 value: 10 }
   staleness { key: 0 value: 40 }
   staleness { key: 1 value: 50 }
+  recent_staleness_p50: 2
+  recent_staleness_p99: 4
   shard_skew_now: 1
   shard_skew_max: 4
   fetch_width { key: 0 value: 9 }
@@ -114,6 +116,7 @@ constexpr char kFull[] = R"pb(
     fetches: 500
     pushes: 499
     staleness_p50: 1
+    recent_staleness_p50: 2
     blocks_done: 60
     last_seen_ms: 1700000012000
     host: "attic"
@@ -174,16 +177,19 @@ constexpr char kFullJson[] =
     R"("counts":{"steps":1,"fetches":2,"pushes":3,"rpcs":4,"retries":5,"duplicates":6,)"
     R"("refused":7,"bytes_fetched":8,"bytes_pushed":9},)"
     R"("staleness":{"count":100,"mean":0.8,"p50":1,"p99":3,"max":3,)"
+    R"("recent_p50":2,"recent_p99":4,)"
     R"("histogram":[[0,40],[1,50],[3,10]]},"shard_skew":{"now":1,"max":4},)"
     R"("fetch_width":{"p50":0,"max":2},)"
     R"("latency_ms":{"fetch_p50":1.5,"fetch_p99":2.5,"push_p50":3.5,"push_p99":4.5,)"
     R"("step_p50":5.5,"step_p99":6.5,"recent_fetch_p50":7.5,"recent_push_p50":8.5},)"
     R"("workers":[{"task":1,"pid":11,"state":"RUNNING","device":"CPU","threads":2,"steps":500,)"
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
+    R"("recent_staleness_p50":2,)"
     R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":"",)"
     R"("host":"attic","local_steps":50,"silent_s":0.25,"address":"alpha:2230"},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
-    R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,"blocks_done":0,)"
+    R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,)"
+    R"("recent_staleness_p50":null,"blocks_done":0,)"
     R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":"",)"
     R"("local_steps":null,"silent_s":null,"address":""}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
@@ -218,6 +224,19 @@ TEST(DescribeTextTest, TablesAndTheirRowsAreTold) {
                                          "198 fetched\n"));
   job.clear_table();
   EXPECT_THAT(DescribeText(job), ::testing::Not(::testing::HasSubstr("rows applied")));
+}
+
+TEST(DescribeTextTest, TasksThatOthersMayNotReachAreTold) {
+  JobDescription job = Parse<JobDescription>(kFull);
+  EXPECT_THAT(DescribeText(job), ::testing::Not(::testing::HasSubstr("trouble")));
+  JobDescription::Trouble* const trouble = job.add_trouble();
+  trouble->set_task("ps/1");
+  trouble->set_text("takes no new connections");
+  EXPECT_THAT(DescribeText(job),
+              ::testing::HasSubstr("\ntrouble      ps/1 takes no new connections\n"));
+  EXPECT_THAT(
+      DescribeJson(job),
+      ::testing::HasSubstr(R"("trouble":[{"task":"ps/1","text":"takes no new connections"}],)"));
 }
 
 TEST(DescribeJsonTest, Golden) { EXPECT_EQ(DescribeJson(Parse<JobDescription>(kFull)), kFullJson); }

@@ -319,6 +319,9 @@ std::string DescribeText(const JobDescription& job) {
   if (!job.summary().reason().empty()) {
     AppendRow(&text, "reason", job.summary().reason());
   }
+  for (const JobDescription::Trouble& trouble : job.trouble()) {
+    AppendRow(&text, "trouble", absl::StrCat(trouble.task(), " ", trouble.text()));
+  }
   AppendRow(&text, "mode", job.mode());
   AppendRow(&text, "model",
             absl::StrCat(job.model_name(), job.model_name().empty() ? "" : ", ", job.parameters(),

@@ -90,7 +90,9 @@ struct Environment {
   // FileLock::IsShared.
   std::function<bool(const std::string& path)> is_shared_lock_held;
 
-  std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline)>
+  // As JobClient::Create.
+  std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline,
+                                           const std::string& cluster)>
       connect;
   // Whether a host's name is known; for `validate`.
   HostCheck host_check;

@@ -33,6 +33,7 @@ struct FakeCoordinator {
   absl::Status down;  // if not OK, every call answers this
   std::vector<SubmitRequest> submitted;
   std::deque<absl::Status> submit_errors;  // of the next calls
+  SubmitReply data_found;                  // what workers have found, of all of them
   std::vector<std::string> calls;          // "Cancel lenet-1"
   ListReply list;
   JobLocation location;
@@ -40,6 +41,8 @@ struct FakeCoordinator {
   JobState cancel_state = CANCELLED;
   absl::StatusOr<CheckpointOrder> checkpoint = CheckpointOrder();
   absl::Status drain_error;
+  // Answers of GiveUp in order; the last one repeats.
+  std::deque<absl::StatusOr<GiveUpReply>> given_up;
   // What Info says of worker/1 in order; the last one repeats.
   std::deque<std::string> worker_states;
   // Answers of Describe in order; the last one repeats.
@@ -60,9 +63,11 @@ class FakeJobClient : public JobClient {
       coordinator_.submit_errors.pop_front();
       return error;
     }
-    SubmitReply reply;
-    reply.set_job(absl::StrCat(request.job().name(), "-1"));
-    reply.set_state(PENDING);
+    SubmitReply reply = coordinator_.data_found;
+    if (reply.data_error().empty()) {
+      reply.set_job(absl::StrCat(request.job().name(), "-1"));
+      reply.set_state(PENDING);
+    }
     return Answer(absl::StrCat("Submit ", request.job().name()), reply);
   }
   absl::StatusOr<JobSummary> Start(const std::string& job) override {
@@ -109,6 +114,16 @@ class FakeJobClient : public JobClient {
     task.set_task(absl::StrCat("worker/", worker));
     task.set_state("DRAINING");
     return Answer(absl::StrCat("Drain ", worker), task);
+  }
+  absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by) override {
+    if (coordinator_.given_up.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("nothing waits for ", task));
+    }
+    const absl::StatusOr<GiveUpReply> reply = coordinator_.given_up.front();
+    if (coordinator_.given_up.size() > 1) {
+      coordinator_.given_up.pop_front();
+    }
+    return reply.ok() ? Answer(absl::StrCat("GiveUp ", task, " by ", by), *reply) : reply;
   }
   absl::StatusOr<InfoReply> Info() override {
     if (coordinator_.info) {
@@ -270,8 +285,10 @@ class CliRunner {
     environment_.out = &out_;
     environment_.err = &err_;
     environment_.self_path = "/nowhere/bin/coordinator/coordinator";
-    environment_.connect = [this](const std::string& address, absl::Duration) {
+    environment_.connect = [this](const std::string& address, absl::Duration,
+                                  const std::string& cluster) {
       connected_to = address;
+      connected_cluster = cluster;
       return std::make_unique<FakeJobClient>(&coordinator);
     };
     environment_.variable = [this](const std::string& name) -> std::optional<std::string> {
@@ -320,6 +337,7 @@ class CliRunner {
   std::istringstream in;
   TerminalSize terminal_size;
   std::string connected_to;
+  std::string connected_cluster;
   std::vector<std::string> ran;
   absl::StatusOr<CapturedRun> run_result = CapturedRun{};
   absl::Duration waited;

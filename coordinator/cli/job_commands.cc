@@ -85,6 +85,9 @@ int RunJobs(Invocation& call) {
   if (jobs.json()) {
     call.Print(JobsJson(*list));
   } else {
+    if (!list->waits_for().empty()) {
+      call.Note(absl::StrCat("the coordinator waits for ", list->waits_for()));
+    }
     *call.env().out << JobsText(
         *list, [&call](absl::string_view command) { return call.CommandLine(command); });
   }

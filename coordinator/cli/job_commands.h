@@ -1,5 +1,5 @@
 // The verbs that ask the coordinator about jobs: jobs, describe, watch, cancel,
-// checkpoint, delete; and about tasks: drain, tasks.
+// checkpoint, delete; and about tasks: drain, give-up, tasks.
 #pragma once
 
 #include <string>
@@ -16,6 +16,7 @@ int RunCancel(Invocation& call);
 int RunCheckpoint(Invocation& call);
 int RunDelete(Invocation& call);
 int RunDrain(Invocation& call);
+int RunGiveUp(Invocation& call);
 int RunTasks(Invocation& call);
 
 enum class WatchOutput {

@@ -6,12 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status.h"
 #include "common/checkpoint/stored_rows.h"
 #include "common/config/job.h"
 #include "common/model/layout_difference.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/cli/checkpoint_text.h"
 #include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {
@@ -59,40 +61,77 @@ std::string NameOf(Optimizer optimizer, const Job& job) {
   return OptimizerName(optimizer);
 }
 
-}  // namespace
-
-absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const Job& job,
-                                              const ParameterLayout& layout,
-                                              std::vector<std::string>* notes) {
-  const std::string& source = checkpoint.content.create().job();
-  const std::string difference =
-      FirstTensorDifference(checkpoint.layout, source, layout, "the new job");
+absl::Status CheckSameModel(const std::string& source, const ParameterLayout& before,
+                            const ParameterLayout& now) {
+  const std::string difference = FirstTensorDifference(before, source, now, "the new job");
   if (!difference.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the new job cannot go on from ", source, ": ", difference));
   }
-  if (checkpoint.layout.Hash() != layout.Hash()) {
+  if (before.Hash() != now.Hash()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the new job cannot go on from ", source,
         ": it has the same tensors, but other layers, or other settings of them; to begin with "
         "its parameters, export them and submit --init=FILE"));
   }
+  return absl::OkStatus();
+}
+
+// Whether the state of `before`, which has `slots`, is that of the job's optimizer.
+bool TakesState(const std::string& source, const Optimizer& before, uint32_t slots, const Job& job,
+                std::vector<std::string>* notes) {
+  const std::string had = NameOf(before, job);
+  const std::string has = NameOf(job.downpour().optimizer(), job);
+  if (had == has &&
+      slots == static_cast<uint32_t>(OptimizerStateSlots(job.downpour().optimizer()))) {
+    return true;
+  }
+  if (had != "none" && has != "none") {
+    notes->push_back(absl::StrCat(source, " was trained with ", had,
+                                  had == has ? " of other settings" : "", ", the new job with ",
+                                  has, ": the optimizer's state begins anew"));
+  }
+  return false;
+}
+
+void NoteItsStop(const std::string& source, const CheckpointContext& context, const Job& job,
+                 std::vector<std::string>* notes) {
+  const std::string go_on = HowToGoOn(job, context.downpour());
+  if (!go_on.empty()) {
+    notes->push_back(absl::StrCat(source, " is at its stop already (", ProgressText(context),
+                                  "): the new job will not train; raise it, as in ", go_on));
+  }
+}
+
+}  // namespace
+
+absl::Status CheckHeldSource(const ResumePoint& held, const Job& job, const ParameterLayout& layout,
+                             std::vector<std::string>* notes) {
+  const std::string& source = held.source_job();
+  const Job& before = held.context().job();
+  ASSIGN_OR_RETURN(const ParameterLayout known, ParameterLayout::Create(before.model()));
+  RETURN_IF_ERROR(CheckSameModel(source, known, layout));
+  const Optimizer& optimizer = before.downpour().optimizer();
+  TakesState(source, optimizer, static_cast<uint32_t>(OptimizerStateSlots(optimizer)), job, notes);
+  NoteItsStop(source, held.context(), job, notes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const Job& job,
+                                              const ParameterLayout& layout,
+                                              std::vector<std::string>* notes) {
+  const std::string& source = checkpoint.content.create().job();
+  RETURN_IF_ERROR(CheckSameModel(source, checkpoint.layout, layout));
   ResumeSource resume;
   const CheckpointContext& context = checkpoint.content.context();
-  const std::string had = NameOf(checkpoint.content.create().optimizer(), job);
-  const std::string has = NameOf(job.downpour().optimizer(), job);
-  const auto slots = static_cast<uint32_t>(OptimizerStateSlots(job.downpour().optimizer()));
   if (checkpoint.in_rounds > 0) {
     notes->push_back(absl::StrCat(checkpoint.in_rounds, " differences in open rounds of ", source,
                                   " are not taken over"));
   }
-  if (had == has && OptimizerSlots(checkpoint.content) == slots) {
+  const uint32_t slots = OptimizerSlots(checkpoint.content);
+  if (TakesState(source, checkpoint.content.create().optimizer(), slots, job, notes)) {
     checkpoint.state.resize(slots * checkpoint.layout.size());  // the optimizer's come first
     resume.values.state = std::move(checkpoint.state);
-  } else if (had != "none" && has != "none") {
-    notes->push_back(absl::StrCat(source, " was trained with ", had,
-                                  had == has ? " of other settings" : "", ", the new job with ",
-                                  has, ": the optimizer's state begins anew"));
   }
   if (!layout.tables().empty()) {
     const std::vector<std::string> others =
@@ -108,11 +147,7 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
       return rows->ReadTouched(take);
     };
   }
-  const std::string go_on = HowToGoOn(job, context.downpour());
-  if (!go_on.empty()) {
-    notes->push_back(absl::StrCat(source, " is at its stop already (", ProgressText(context),
-                                  "): the new job will not train; raise it, as in ", go_on));
-  }
+  NoteItsStop(source, context, job, notes);
   *resume.point.mutable_context() = context;
   resume.point.set_source_job(source);
   resume.point.set_generation(checkpoint.content.generation());

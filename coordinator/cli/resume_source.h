@@ -31,4 +31,8 @@ absl::StatusOr<ResumeSource> MakeResumeSource(LoadedCheckpoint checkpoint, const
                                               const ParameterLayout& layout,
                                               std::vector<std::string>* notes);
 
+// The same of what the shards hold (JobLocation.held), of which nothing is taken out here.
+absl::Status CheckHeldSource(const ResumePoint& held, const Job& job, const ParameterLayout& layout,
+                             std::vector<std::string>* notes);
+
 }  // namespace monsoon

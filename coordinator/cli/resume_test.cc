@@ -1,5 +1,8 @@
 // submit --resume.
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "common/config/data_findings.h"
+#include "common/config/diagnostics.h"
 #include "coordinator/cli/checkpoint_fixture.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -9,6 +12,7 @@ namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -22,6 +26,11 @@ class ResumeTest : public CheckpointCliTest {
     Layout();
   }
   const SubmitRequest& Submitted() const { return cli_.coordinator.submitted.back(); }
+  // Nothing was asked of the coordinator but where the old job is.
+  void ExpectNoJob() const {
+    EXPECT_THAT(cli_.coordinator.calls, Each("Locate tiny-1"));
+    EXPECT_TRUE(cli_.coordinator.submitted.empty());
+  }
   // The job file of the fixture, with the checkpoint's optimizer.
   std::string JobFile(const std::string& name,
                       const std::vector<std::pair<std::string, std::string>>& changes) {
@@ -130,7 +139,7 @@ TEST_F(ResumeTest, AnotherTableIsRefused) {
   EXPECT_THAT(cli_.err(),
               HasSubstr("the new job cannot go on from tiny-1: table words is (7, 2) in "
                         "tiny-1, but (8, 2) in the new job"));
-  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  ExpectNoJob();
 }
 
 TEST_F(ResumeTest, SetAndNameChangeTheJob) {
@@ -164,7 +173,7 @@ TEST_F(ResumeTest, AnotherLayoutIsRefusedByItsFirstTensor) {
   EXPECT_EQ(Run({"submit", wide, "--resume=tiny-1"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("the new job cannot go on from tiny-1: a/weight is (2, 3) in "
                                     "tiny-1, but (4, 3) in the new job"));
-  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  ExpectNoJob();
   // The same tensors, used otherwise.
   const std::string other =
       JobFile("other.textproto",
@@ -172,7 +181,44 @@ TEST_F(ResumeTest, AnotherLayoutIsRefusedByItsFirstTensor) {
   EXPECT_EQ(Run({"submit", other, "--resume=tiny-1"}), 2);
   EXPECT_THAT(cli_.err(), AllOf(HasSubstr("the same tensors, but other layers"),
                                 HasSubstr("submit --init=FILE")));
-  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  ExpectNoJob();
+}
+
+// Earlier builds numbered classes that are called 2 and 10 as words.
+TEST_F(ResumeTest, ClassesKeepTheirNumbersOrAreRefused) {
+  Write("a.csv", "a,b,c,kind\n1,2,3,10.0\n3,2,1,2.0\n");
+  const std::string table = "train { csv { file: \"a.csv\" label: \"kind\" } @ }";
+  const std::pair<std::string, std::string> sets[] = {
+      {"train { synthetic { examples: 64 classes: 2 } }", table},
+      {"test { synthetic { examples: 64 classes: 2 seed: 1 } }", ""},
+      {"batch_size: 8", "batch_size: 1"}};
+  const auto file = [&](const std::string& more) {
+    return JobFile("table.textproto", {sets[0], sets[1], sets[2], {"@", more}});
+  };
+  ASSERT_OK_AND_ASSIGN(stored_, LoadJob(file("")));
+  Keep({.generation = 1});
+  EXPECT_EQ(Run({"submit", file(""), "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(Submitted().job().train().class_order(), Dataset::BY_VALUE);
+  stored_.mutable_train()->clear_class_order();
+  Keep({.generation = 2});
+  // Whoever has the file is asked, and refuses it.
+  const auto refusals = [&] {
+    std::string all;
+    for (const Diagnostic& error : FindInData(Submitted().job()).errors) {
+      absl::StrAppend(&all, error.message, "\n");
+    }
+    return all;
+  };
+  const std::string both = "by value [\"2.0\", \"10.0\"], or as words [\"10.0\", \"2.0\"]";
+  EXPECT_EQ(Run({"submit", file(""), "--resume=tiny-1"}), 0);
+  EXPECT_EQ(Submitted().job().train().class_order(), Dataset::UNTOLD);
+  EXPECT_THAT(refusals(), HasSubstr(both));
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0);
+  EXPECT_THAT(refusals(), HasSubstr(both));
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=train.class_name=[\"10.0\", \"2.0\"]"}), 0)
+      << cli_.err();
+  EXPECT_THAT(Submitted().job().train().class_name(), ElementsAre("10.0", "2.0"));
+  EXPECT_EQ(refusals(), "");
 }
 
 TEST_F(ResumeTest, AnotherOptimizerBeginsAnewAndSaysSo) {
@@ -278,10 +324,134 @@ TEST_F(ResumeTest, MistakesLeaveNoJobBehind) {
   EXPECT_THAT(cli_.err(), HasSubstr("--init and --resume exclude each other"));
   EXPECT_EQ(Run({"submit"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("an argument is missing"));
-  EXPECT_TRUE(cli_.coordinator.calls.empty());
+  ExpectNoJob();
   cli_.transfer.status = absl::UnavailableError("ps/0 does not answer");
   EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 3);
   EXPECT_EQ(cli_.coordinator.calls.back(), "Cancel tiny-1");
+}
+
+// The shards hold what tiny-1 has ended with.
+class HeldResume : public ResumeTest {
+ protected:
+  void SetUp() override {
+    ResumeTest::SetUp();
+    Hold();
+  }
+  void Hold() {
+    ResumePoint* const held = cli_.coordinator.location.mutable_held();
+    held->set_source_job("tiny-1");
+    held->set_generation(2);
+    *held->mutable_context() = Content({.generation = 2, .steps = 24}, 0).context();
+  }
+};
+
+// No checkpoint can be read here, and nothing is written.
+TEST_F(HeldResume, StaysOnTheShards) {
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.out(),
+            "submitted tiny-1, state PENDING\n"
+            "resuming tiny-1 generation 2 (epoch 1.5, 24 steps) as tiny-1, from what the shards "
+            "hold\n");
+  EXPECT_EQ(cli_.err(), "");
+  EXPECT_TRUE(Submitted().init());
+  EXPECT_TRUE(Submitted().resume_held());
+  EXPECT_EQ(Submitted().resume().source_job(), "tiny-1");
+  EXPECT_EQ(Submitted().resume().generation(), 2u);
+  EXPECT_TRUE(MessageDifferencer::Equals(Submitted().job(), stored_));
+  EXPECT_TRUE(cli_.transfer.written.parameters.empty());
+  EXPECT_THAT(cli_.coordinator.calls, ElementsAre("Locate tiny-1", "Submit tiny"));
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stop.epochs=20", "--name=more", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"job\":\"more-1\",\"state\":\"PENDING\","
+            "\"resumed_job\":\"tiny-1\",\"resumed_generation\":2,\"from_shards\":true}\n");
+}
+
+TEST_F(HeldResume, IsHeldAgainstTheNewJob) {
+  const std::string wide = JobFile("wide.textproto", {{"units: 2", "units: 4"}});
+  EXPECT_EQ(Run({"submit", wide, "--resume=tiny-1"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("the new job cannot go on from tiny-1: a/weight is (2, 3) in "
+                                    "tiny-1, but (4, 3) in the new job"));
+  ExpectNoJob();
+  EXPECT_EQ(Run({"submit", job_, "--resume=tiny-1", "--set=stop={ epochs: 1.5 }"}), 0);
+  EXPECT_THAT(cli_.err(), AllOf(HasSubstr("tiny-1 was trained with adagrad, the new job with sgd: "
+                                          "the optimizer's state begins anew"),
+                                HasSubstr("tiny-1 is at its stop already (epoch 1.5, 24 steps)")));
+  EXPECT_TRUE(Submitted().resume_held());
+}
+
+TEST_F(HeldResume, ClassesKeepTheirNumbersOrAreRefused) {
+  Write("a.csv", "a,b,c,kind\n1,2,3,10.0\n3,2,1,2.0\n");
+  const std::string file =
+      JobFile("table.textproto", {{"train { synthetic { examples: 64 classes: 2 } }",
+                                   "train { csv { file: \"a.csv\" label: \"kind\" } }"},
+                                  {"test { synthetic { examples: 64 classes: 2 seed: 1 } }", ""},
+                                  {"batch_size: 8", "batch_size: 1"}});
+  ASSERT_OK_AND_ASSIGN(stored_, LoadJob(file));
+  stored_.mutable_train()->add_class_name("10.0");
+  stored_.mutable_train()->add_class_name("2.0");
+  Hold();
+  EXPECT_EQ(Run({"submit", file, "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_TRUE(Submitted().resume_held());
+  EXPECT_THAT(Submitted().job().train().class_name(), ElementsAre("10.0", "2.0"));
+  EXPECT_EQ(Run({"submit", file, "--resume=tiny-1", "--set=train.class_name=[\"2.0\", \"10.0\"]"}),
+            2);
+  EXPECT_THAT(cli_.err(), HasSubstr("lists the classes in another order than tiny-1, whose model "
+                                    "goes on, has numbered them: 10.0, 2.0"));
+  EXPECT_EQ(cli_.coordinator.submitted.size(), 1u);
+  // Earlier builds numbered them as words: whoever has the file refuses it, with both lists.
+  stored_.mutable_train()->clear_class_name();
+  stored_.mutable_train()->clear_class_order();
+  Hold();
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(Submitted().job().train().class_order(), Dataset::UNTOLD);
+  EXPECT_EQ(Run({"submit", file, "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(Submitted().job().train().class_order(), Dataset::UNTOLD);
+  EXPECT_THAT(FindInData(Submitted().job()).errors.at(0).message,
+              HasSubstr("by value [\"2.0\", \"10.0\"], or as words [\"10.0\", \"2.0\"]"));
+}
+
+TEST_F(HeldResume, WhatTheyHoldNoMoreIsCopied) {
+  Keep({.generation = 2, .first = 20});
+  cli_.coordinator.submit_errors = {absl::FailedPreconditionError("in stripes of another size")};
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1", "--set=stripe_kib=4"}), 0) << cli_.err();
+  EXPECT_EQ(cli_.err(),
+            "coordinator: the checkpoint of tiny-1 is copied: in stripes of another size\n");
+  EXPECT_THAT(cli_.out(), Not(HasSubstr("from what the shards hold")));
+  ASSERT_EQ(cli_.coordinator.submitted.size(), 2u);
+  EXPECT_TRUE(cli_.coordinator.submitted[0].resume_held());
+  EXPECT_FALSE(Submitted().resume_held());
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(20));
+}
+
+TEST_F(HeldResume, WhyTheyDoNotHoldItIsSaid) {
+  Keep({.generation = 2, .first = 20});
+  cli_.coordinator.location.clear_held();
+  cli_.coordinator.location.set_not_held("tiny-1 (RUNNING) still changes on the shards");
+  EXPECT_EQ(Run({"submit", "--resume=tiny-1"}), 0) << cli_.err();
+  EXPECT_EQ(
+      cli_.err(),
+      "coordinator: the checkpoint of tiny-1 is copied: tiny-1 (RUNNING) still changes on the "
+      "shards\n");
+  EXPECT_FALSE(Submitted().resume_held());
+  EXPECT_EQ(cli_.transfer.written.parameters, Parameters(20));
+}
+
+// The one that was written last may be of an earlier coordinator; a path is one on the disk.
+TEST_F(HeldResume, OnlyTheJobThatIsMeantIsTaken) {
+  Keep({.generation = 2, .first = 20});
+  for (const std::string named : {"latest", "tiny-1@1000"}) {
+    cli_.coordinator.location.set_job_term(1000);
+    EXPECT_EQ(Run({"submit", "--resume=" + named}), 0) << cli_.err();
+    EXPECT_TRUE(Submitted().resume_held()) << named;
+    cli_.coordinator.location.set_job_term(2000);
+    EXPECT_EQ(Run({"submit", "--resume=" + named}), 0) << cli_.err();
+    EXPECT_FALSE(Submitted().resume_held()) << named;
+    EXPECT_EQ(cli_.err(), "coordinator: the checkpoint of " + named +
+                              " is copied: the coordinator's tiny-1 is another one\n");
+  }
+  EXPECT_EQ(Run({"submit", "--resume=" + Folder()}), 0) << cli_.err();
+  EXPECT_FALSE(Submitted().resume_held());
+  EXPECT_EQ(cli_.err(), "");
 }
 
 }  // namespace

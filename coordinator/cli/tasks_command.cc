@@ -19,6 +19,7 @@ std::vector<TaskStatus> AllTasks(const InfoReply& info, const std::string& coord
   tasks[0].set_pid(info.pid());
   tasks[0].set_host(info.host());
   tasks[0].set_silent_s(0);
+  tasks[0].set_trouble(info.trouble());
   tasks.insert(tasks.end(), info.task().begin(), info.task().end());
   return tasks;
 }
@@ -32,6 +33,9 @@ std::string TasksJson(const InfoReply& info, const std::vector<TaskStatus>& task
     json.Member("pid", task.pid()).Member("host", task.host()).Member("address", task.address());
     json.Member("silent_s",
                 task.has_silent_s() ? std::make_optional(task.silent_s()) : std::nullopt);
+    if (!task.trouble().empty()) {
+      json.Member("trouble", task.trouble());
+    }
     json.EndObject();
   }
   return json.EndArray().EndObject().text();
@@ -58,6 +62,11 @@ std::string TasksText(const std::vector<TaskStatus>& tasks) {
         line(task.task(), task.state(), task.pid() == 0 ? "-" : absl::StrFormat("%d", task.pid()),
              OrDash(task.host()), OrDash(task.address()),
              task.has_silent_s() ? absl::StrFormat("%.1f s ago", task.silent_s()) : "-");
+  }
+  for (const TaskStatus& task : tasks) {
+    if (!task.trouble().empty()) {
+      text += absl::StrFormat("%s %s\n", task.task(), task.trouble());
+    }
   }
   return text;
 }

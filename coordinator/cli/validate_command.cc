@@ -6,16 +6,19 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/config/config_file.h"
 #include "common/config/diagnostics.h"
 #include "common/config/text_tokens.h"
+#include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "common/model/layer_design.h"
 #include "common/model/parameter_layout.h"
 #include "common/transport/frame/message_budget.h"
 #include "proto/cluster.pb.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {
@@ -30,7 +33,19 @@ void AppendDiagnostic(const Diagnostic& diagnostic, JsonWriter* json) {
   json->Member("suggestion", diagnostic.suggestion).EndObject();
 }
 
-std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok) {
+// Whether what is said of the file depends on data files.
+bool SpeaksOfData(const ConfigFile& file) {
+  if (const Job* const job = std::get_if<Job>(&file.contents)) {
+    return HasFiles(job->train()) || HasFiles(job->test());
+  }
+  return std::ranges::any_of(file.diagnostics, [](const Diagnostic& diagnostic) {
+    return absl::StartsWith(diagnostic.field, "train.") ||
+           absl::StartsWith(diagnostic.field, "test.");
+  });
+}
+
+// `host` is this machine.
+std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok, const std::string& host) {
   JsonWriter json;
   json.BeginObject().Member("schema_version", 1).Member("ok", ok);
   json.Key("files").BeginArray();
@@ -55,7 +70,9 @@ std::string ValidationJson(const std::vector<ConfigFile>& files, bool ok) {
       AppendDiagnostic(warning, &json);
     }
   }
-  return json.EndArray().EndObject().text();
+  const bool has_data = std::ranges::any_of(files, &SpeaksOfData);
+  json.EndArray().Member("data_seen_on", has_data ? std::make_optional(host) : std::nullopt);
+  return json.EndObject().text();
 }
 
 // What the message memory of a cluster's servers is enough for; a warning where
@@ -123,7 +140,7 @@ int RunValidate(Invocation& call) {
   const std::vector<ConfigFile> files = ValidateConfigFiles(call.positional(), options);
   const bool ok = std::all_of(files.begin(), files.end(), [](const auto& f) { return f.ok(); });
   if (json) {
-    call.Print(ValidationJson(files, ok));
+    call.Print(ValidationJson(files, ok, call.env().host));
   }
   for (const ConfigFile& file : files) {
     if (file.ok() && !json) {
@@ -136,6 +153,12 @@ int RunValidate(Invocation& call) {
     if (const Cluster* cluster = std::get_if<Cluster>(&file.contents);
         cluster != nullptr && !json) {
       *call.env().err << WorkersText(file, *cluster);
+    }
+    if (SpeaksOfData(file)) {
+      const std::string& host = call.env().host;
+      *call.env().err << file.path << ": its data files as this machine"
+                      << (host.empty() ? "" : ", " + host + ",")
+                      << " sees them; workers look at theirs when the job is submitted\n";
     }
     for (const Diagnostic& diagnostic : file.diagnostics) {
       *call.env().err << FormatDiagnostic(diagnostic) << "\n";

@@ -35,14 +35,23 @@ std::string CountOr(const std::optional<uint64_t>& value) {
   return value.has_value() ? absl::StrCat(*value) : "-";
 }
 
-std::string Quantile(const JobDescription& job, double q) {
-  const std::map<uint64_t, uint64_t> counts(job.staleness().begin(), job.staleness().end());
-  return CountOr(ValueQuantile(counts, q));
-}
-
 bool HasEnded(const JobDescription& job) {
   const JobState state = job.summary().state();
   return state == SUCCEEDED || state == FAILED || state == CANCELLED;
+}
+
+std::optional<uint64_t> Known(bool known, uint64_t value) {
+  return known ? std::optional(value) : std::nullopt;
+}
+
+// Of the last seconds; of a job that has ended, of all of it.
+std::string Staleness(const JobDescription& job, double q) {
+  if (HasEnded(job)) {
+    const std::map<uint64_t, uint64_t> counts(job.staleness().begin(), job.staleness().end());
+    return CountOr(ValueQuantile(counts, q));
+  }
+  return CountOr(q == 0.5 ? Known(job.has_recent_staleness_p50(), job.recent_staleness_p50())
+                          : Known(job.has_recent_staleness_p99(), job.recent_staleness_p99()));
 }
 
 // The newest evaluation's accuracy, if it has one.
@@ -96,8 +105,10 @@ std::string PushMs(const JobDescription& job) {
                        : FixedOr(latency.has_recent_push_p50(), latency.recent_push_p50(), 1);
 }
 
-std::string WorkerStaleness(const JobDescription::Worker& worker) {
-  return worker.has_staleness_p50() ? absl::StrCat(worker.staleness_p50()) : "-";
+std::string WorkerStaleness(const JobDescription& job, const JobDescription::Worker& worker) {
+  return CountOr(HasEnded(job)
+                     ? Known(worker.has_staleness_p50(), worker.staleness_p50())
+                     : Known(worker.has_recent_staleness_p50(), worker.recent_staleness_p50()));
 }
 
 std::string Bar(double percent, int width) {
@@ -213,7 +224,7 @@ std::string DownpourFields(const JobDescription& job) {
       " acc=", FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
       " test_acc=", TestAccuracy(job),
       " ex_s=", FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
-      " stale_p50=", Quantile(job, 0.5), " stale_p99=", Quantile(job, 0.99),
+      " stale_p50=", Staleness(job, 0.5), " stale_p99=", Staleness(job, 0.99),
       " fetch_ms=", FetchMs(job), " push_ms=", PushMs(job),
       " eta_s=", FixedOr(progress.has_eta_s(), progress.eta_s(), 0), TestMetrics(job, " ", "="));
 }
@@ -241,7 +252,7 @@ std::vector<std::string> DownpourScreen(const JobDescription& job, int columns) 
                        FixedOr(progress.has_train_accuracy(), progress.train_accuracy(), 4),
                        "  test ", TestAccuracy(job), TestMetrics(job, "  ", " "), "  examples/s ",
                        FixedOr(progress.has_examples_per_s(), progress.examples_per_s(), 0)),
-          absl::StrCat("staleness p50 ", Quantile(job, 0.5), " p99 ", Quantile(job, 0.99),
+          absl::StrCat("staleness p50 ", Staleness(job, 0.5), " p99 ", Staleness(job, 0.99),
                        "  fetch ", FetchMs(job), " ms  push ", PushMs(job), " ms")};
 }
 
@@ -288,7 +299,7 @@ std::vector<std::string> WorkerTable(const JobDescription& job, size_t room) {
     const JobDescription::Worker& worker = job.worker(i);
     lines.push_back(absl::StrFormat("%6d  %-10s %9d  %10.0f  %9s  %s s ago", worker.task(),
                                     worker.state(), worker.steps(), worker.examples_per_s(),
-                                    WorkerStaleness(worker), Age(worker)));
+                                    WorkerStaleness(job, worker), Age(worker)));
   }
   return lines;
 }
@@ -304,7 +315,7 @@ std::string WatchLines(const JobDescription& job) {
   for (const JobDescription::Worker& worker : job.worker()) {
     absl::StrAppend(&text, "\n  worker=", worker.task(), " state=", worker.state(),
                     " step=", worker.steps(), " ex_s=", Fixed(worker.examples_per_s(), 0),
-                    " stale_p50=", WorkerStaleness(worker), " age_s=", Age(worker));
+                    " stale_p50=", WorkerStaleness(job, worker), " age_s=", Age(worker));
   }
   return text;
 }

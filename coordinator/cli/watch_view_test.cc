@@ -10,6 +10,7 @@
 namespace monsoon {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -35,6 +36,8 @@ JobDescription Running() {
            staleness { key: 0 value: 40 }
            staleness { key: 1 value: 50 }
            staleness { key: 3 value: 10 }
+           recent_staleness_p50: 1
+           recent_staleness_p99: 3
            latency_ms { fetch_p50: 8.7 push_p50: 8.8 recent_fetch_p50: 1.92 recent_push_p50: 2.16 }
            worker {
              task: 0
@@ -42,6 +45,7 @@ JobDescription Running() {
              steps: 500
              examples_per_s: 1770.4
              staleness_p50: 1
+             recent_staleness_p50: 1
              silent_s: 0.2
            }
            worker { task: 2 state: "LOST" steps: 7 silent_s: 4 })pb",
@@ -66,6 +70,23 @@ TEST(WatchLinesTest, LatenciesAreThoseOfTheLastSeconds) {
   job.mutable_summary()->set_state(SUCCEEDED);
   job.mutable_latency_ms()->clear_recent_push_p50();
   EXPECT_THAT(WatchLines(job), HasSubstr(" fetch_ms=8.7 push_ms=8.8 "));
+}
+
+TEST(WatchLinesTest, StalenessIsThatOfTheLastSeconds) {
+  JobDescription job = Running();
+  job.set_recent_staleness_p50(12);
+  job.set_recent_staleness_p99(40);
+  job.mutable_worker(0)->set_recent_staleness_p50(11);
+  EXPECT_THAT(WatchLines(job), AllOf(HasSubstr(" stale_p50=12 stale_p99=40 "),
+                                     HasSubstr(" ex_s=1770 stale_p50=11 ")));
+  EXPECT_THAT(WatchScreen(job, {.columns = 80}),
+              ::testing::Contains(HasSubstr("staleness p50 12 p99 40")));
+  job.mutable_worker(0)->clear_recent_staleness_p50();  // it has pushed nothing for a while
+  EXPECT_THAT(WatchLines(job), HasSubstr(" ex_s=1770 stale_p50=- "));
+  // Of a job that has ended it is that of all of it.
+  job.mutable_summary()->set_state(SUCCEEDED);
+  EXPECT_THAT(WatchLines(job),
+              AllOf(HasSubstr(" stale_p50=1 stale_p99=3 "), HasSubstr(" ex_s=1770 stale_p50=1 ")));
 }
 
 // The wall clocks of two machines differ, and one may be set anew.

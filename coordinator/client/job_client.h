@@ -28,9 +28,13 @@ class JobClient {
   virtual absl::StatusOr<JobLocation> Locate(const std::string& job) = 0;
   virtual absl::StatusOr<InfoReply> Info() = 0;
   virtual absl::StatusOr<TaskStatus> Drain(uint32_t worker) = 0;
+  // `by`: who says that the task's state folder will not come back.
+  virtual absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by) = 0;
 
-  // Over gRPC; does not connect yet.
-  static std::unique_ptr<JobClient> Create(const std::string& address, absl::Duration deadline);
+  // Over gRPC; does not connect yet. All requests but Info are for the coordinator of `cluster`,
+  // and another one refuses them (FAILED_PRECONDITION); "": for whichever is there.
+  static std::unique_ptr<JobClient> Create(const std::string& address, absl::Duration deadline,
+                                           const std::string& cluster = "");
 };
 
 }  // namespace monsoon

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/unary_call.h"
@@ -12,32 +13,29 @@ namespace {
 
 using Stub = JobService::Stub;
 
-// The coordinator reads what describes the data, of tables all of it, before it answers.
+// Workers look at the job's data files before the coordinator answers.
 constexpr absl::Duration kSubmitDeadline = absl::Seconds(60);
-
-JobRequest Named(const std::string& job) {
-  JobRequest request;
-  request.set_job(job);
-  return request;
-}
 
 class GrpcJobClient : public JobClient {
  public:
-  GrpcJobClient(const std::string& address, absl::Duration deadline)
+  GrpcJobClient(const std::string& address, absl::Duration deadline, std::string cluster)
       : address_(address),
         deadline_(deadline),
+        cluster_(std::move(cluster)),
         channel_(MakeChannel(address)),
         stub_(JobService::NewStub(channel_)) {}
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Submit, request,
+    SubmitRequest named = request;
+    named.set_cluster(cluster_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Submit, named,
                      std::max(deadline_, kSubmitDeadline), address_);
   }
   absl::StatusOr<JobSummary> Start(const std::string& job) override {
     return UnaryCall(channel_, stub_.get(), &Stub::Start, Named(job), deadline_, address_);
   }
   absl::StatusOr<ListReply> List() override {
-    return UnaryCall(channel_, stub_.get(), &Stub::List, ListRequest(), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::List, For<ListRequest>(), deadline_, address_);
   }
   absl::StatusOr<JobDescription> Describe(const std::string& job) override {
     return UnaryCall(channel_, stub_.get(), &Stub::Describe, Named(job), deadline_, address_);
@@ -55,25 +53,45 @@ class GrpcJobClient : public JobClient {
     return UnaryCall(channel_, stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
   }
   absl::StatusOr<TaskStatus> Drain(uint32_t worker) override {
-    DrainRequest request;
+    auto request = For<DrainRequest>();
     request.set_worker(worker);
     return UnaryCall(channel_, stub_.get(), &Stub::Drain, request, deadline_, address_);
+  }
+  absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by) override {
+    auto request = For<GiveUpRequest>();
+    request.set_task(task);
+    request.set_by(by);
+    return UnaryCall(channel_, stub_.get(), &Stub::GiveUp, request, deadline_, address_);
   }
   absl::StatusOr<InfoReply> Info() override {
     return UnaryCall(channel_, stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_);
   }
 
  private:
+  template <typename Request>
+  Request For() const {
+    Request request;
+    request.set_cluster(cluster_);
+    return request;
+  }
+  JobRequest Named(const std::string& job) const {
+    auto request = For<JobRequest>();
+    request.set_job(job);
+    return request;
+  }
+
   const std::string address_;
   const absl::Duration deadline_;
+  const std::string cluster_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stub> stub_;
 };
 
 }  // namespace
 
-std::unique_ptr<JobClient> JobClient::Create(const std::string& address, absl::Duration deadline) {
-  return std::make_unique<GrpcJobClient>(address, deadline);
+std::unique_ptr<JobClient> JobClient::Create(const std::string& address, absl::Duration deadline,
+                                             const std::string& cluster) {
+  return std::make_unique<GrpcJobClient>(address, deadline, cluster);
 }
 
 }  // namespace monsoon

@@ -36,11 +36,20 @@ HeartbeatRequest ReplicaMembership::MakeRequest() const {
   request.set_pid(options_.pid);
   request.set_device(options_.device);
   request.set_threads(options_.threads);
+  if (journal_.has_value()) {
+    *request.mutable_journal() = *journal_;
+  }
+  if (options_.trouble) {
+    request.set_trouble(options_.trouble());
+  }
   return request;
 }
 
 ReplicaMembership::Outcome ReplicaMembership::Apply(const HeartbeatRequest& request,
                                                     const HeartbeatReply& reply) {
+  if (reply.has_journal()) {
+    journal_ = reply.journal();
+  }
   if (request.incarnation() != incarnation_ || request.term() != term_) {
     return Outcome::kStale;
   }

@@ -10,11 +10,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
+#include "proto/journal_mark.pb.h"
 
 namespace monsoon {
 
@@ -28,6 +30,8 @@ class ReplicaMembership {
     uint64_t guest = 0;    // not 0: not in the cluster file; random, of this process's life
     uint64_t process = 0;  // random, of this process's life; 0: not drawn
     std::string host;      // of its machine, shown to people
+    // Why others may not reach it at its address, at the moment; null: nobody asks.
+    std::function<std::string()> trouble;
     // The job that a guest is there for alone (ReplicaClient::Enter); "": any.
     std::string enters_job;
     uint64_t enters_job_term = 0;
@@ -92,6 +96,7 @@ class ReplicaMembership {
   std::optional<JobEnd> job_end_;
   uint32_t replicas_ = 0;
   uint32_t local_steps_ = 0;
+  std::optional<JournalMark> journal_;  // the newest that a coordinator has told
 };
 
 }  // namespace monsoon

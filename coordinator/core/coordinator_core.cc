@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "common/base/status.h"
 #include "coordinator/job/job_view.h"
 
@@ -13,6 +15,8 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
                                  StateWriter::Observer observer, CoordinatorState state)
     : registry_(cluster, pid, moment, std::move(observer), std::move(state)),
       order_({
+          // Looks at a job before it has a slice, and so before all others.
+          &data_looks_,
           // A job that ends badly gives up shards that are lost or empty first: its sessions are
           // closed there without them. Slices are made and freed before anything else is asked
           // of a shard.
@@ -42,14 +46,15 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
           // What belongs to no job comes last.
           &terms_,
       }),
-      reasons_(&registry_, &checkpoints_, {order_.begin(), order_.end()}),
+      reasons_(&registry_, &checkpoints_, &guard_, {order_.begin(), order_.end()}),
       requests_({.registry = &registry_,
                  .slices = &slices_,
                  .terms = &terms_,
                  .checkpoints = &checkpoints_,
                  .reasons = &reasons_,
+                 .guard = &guard_,
                  .advance = [this](absl::Duration now) { Advance(now); }}) {
-  terms_.TakeTerm(0, moment.unix_ms);
+  terms_.BeginLife(moment.unix_ms);
   Recover(moment.now);
 }
 
@@ -73,15 +78,20 @@ void CoordinatorCore::Activate(JobRecord* job, absl::Duration now) {
 }
 
 void CoordinatorCore::Advance(absl::Duration now) {
+  if (!guard_.waits_for().empty()) {
+    return;
+  }
   // Each change can make way for the next one; every round but the last ends,
   // starts or deletes a job.
   for (bool changed = true; changed;) {
     // A name and its memory are free again before anybody looks for what could run.
     changed = terms_.RemoveDeleted();
+    // What a slice is made with depends on how many samples there are.
+    data_looks_.AdvanceWaiting(now);
     // Slices that a client or a program writes are made ahead of the queue: writing them takes
     // long, and no worker.
     for (const auto& job : registry_.jobs.jobs()) {
-      if (job->state().init()) {
+      if (job->state().init() && !job->plan.awaits_data) {
         slices_.AdvanceCreation(job.get(), now);
       }
       if (job->joined() && job->stage() == JOB_READY && !job->waits_for_client()) {
@@ -92,7 +102,7 @@ void CoordinatorCore::Advance(absl::Duration now) {
     // it may begin; until then they would lie idle on the shards.
     JobRecord* const next =
         registry_.jobs.ActiveOfQueue() == nullptr ? registry_.jobs.NextToRun() : nullptr;
-    if (next != nullptr) {
+    if (next != nullptr && !next->plan.awaits_data) {
       slices_.AdvanceCreation(next, now);
       changed |= next->ended_or_deleting();
       if (next->stage() == JOB_READY) {
@@ -133,21 +143,62 @@ void CoordinatorCore::Recover(absl::Duration now) {
 
 absl::StatusOr<CheckpointOrder> CoordinatorCore::Checkpoint(const std::string& name,
                                                             Moment moment) {
+  RETURN_IF_ERROR(guard_.Check());
   ASSIGN_OR_RETURN(JobRecord* const job, registry_.jobs.Find(name));
   ASSIGN_OR_RETURN(CheckpointOrder order, checkpoints_.Ask(job));
   checkpoints_.OrderAll(moment);
   return order;
 }
 
+absl::StatusOr<GiveUpReply> CoordinatorCore::GiveUp(const std::string& task, const std::string& by,
+                                                    Moment moment) {
+  GiveUpReply reply;
+  absl::string_view number = task;
+  uint32_t shard = 0;
+  if (task == "coordinator/0") {
+    ASSIGN_OR_RETURN(const std::string what, guard_.GiveUp());
+    // Jobs and incarnations are told apart by their terms: those of the state that is given up are
+    // all of earlier ones, also where the clock is behind them.
+    terms_.TakeTerm(guard_.newest_life(), moment.unix_ms);
+    const std::string text = absl::StrCat(by, " has given up ", what);
+    registry_.Log(text);
+    for (const auto& job : registry_.jobs.jobs()) {
+      if (!job->ended_or_deleting()) {
+        job->AddEvent(moment.now, "folder_given_up", task, text);
+        registry_.End(job.get(), FAILED,
+                      absl::StrCat(text, ", which knew how far the job had come",
+                                   JobView(*job, registry_.shards).ResumeHint()),
+                      moment.now);
+        reply.add_job(job->id());
+      }
+    }
+    Advance(moment.now);
+    return reply;
+  }
+  if (!absl::ConsumePrefix(&number, "ps/") || !absl::SimpleAtoi(number, &shard)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", task, "\" has no state folder to give up; say ps/N or coordinator/0"));
+  }
+  RETURN_IF_ERROR(guard_.Check());
+  ASSIGN_OR_RETURN(const std::vector<std::string> jobs, restores_.GiveUp(shard, by, moment.now));
+  reply.mutable_job()->Assign(jobs.begin(), jobs.end());
+  return reply;
+}
+
 absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, const JobPlan& plan,
                                                   Moment moment) {
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
   if (!terms_.superseded().empty()) {
     return absl::FailedPreconditionError(terms_.superseded());
   }
   if (std::optional<EnterReply> ended = entering_.EndOfEntered(request)) {
     return *std::move(ended);
   }
-  ASSIGN_OR_RETURN(JobRecord* const job, entering_.FindOrMakeJob(request, plan, moment));
+  absl::StatusOr<JobRecord*> found = entering_.FindOrMakeJob(request, plan, moment);
+  if (absl::IsNotFound(found.status())) {
+    RETURN_IF_ERROR(guard_.CheckAbsence());
+  }
+  ASSIGN_OR_RETURN(JobRecord* const job, std::move(found));
   Advance(moment.now);
   EnterReply greeting = entering_.Greet(*job);
   if (job->waits_for_client() && job->written_by_program()) {
@@ -168,8 +219,16 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
                                                           Moment moment) {
+  guard_.Hear(absl::StrCat("worker/", request.task()), request.journal());
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
   HeartbeatReply reply;
+  if (const std::optional<JournalMark> mark = guard_.MarkForWorkers()) {
+    *reply.mutable_journal() = *mark;
+  }
   reply.set_heartbeat_ms(registry_.cluster.heartbeat_ms());
+  if (!entering_.Knows(request)) {
+    RETURN_IF_ERROR(guard_.CheckAbsence());
+  }
   if (!entering_.TellOfJob(request, &reply) && request.incarnation() == 0) {
     return reply;
   }
@@ -177,21 +236,30 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   if (heard.outcome != Membership::Outcome::kMustRejoin) {
     if (heard.outcome != Membership::Outcome::kLeft) {
       checkpoints_.NoteWaitingWorker(heard.worker, request, moment.now);
+      data_looks_.Hear(heard.worker, request);
     }
     Advance(moment.now);
   }
   replicas_.Answer(heard, &reply);
+  if (registry_.membership.up(heard.worker)) {
+    data_looks_.Tell(heard.worker, &reply);
+  }
   return reply;
 }
 
 absl::StatusOr<NextWorkReply> CoordinatorCore::NextWork(const NextWorkRequest& request,
                                                         Moment moment, OnWait on_wait) {
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
   if (auto answer = replicas_.WithoutWork(request, moment.now)) {
     return *std::move(answer);
   }
   const SessionKey& session = request.session();
-  absl::StatusOr<NextWorkReply> reply = registry_.jobs.JobOfSession(session)->procedure()->NextWork(
-      session.worker(), request, moment.now, on_wait);
+  JobRecord* const job = registry_.jobs.JobOfSession(session);
+  absl::StatusOr<NextWorkReply> reply =
+      job->procedure()->NextWork(session.worker(), request, moment.now, on_wait);
+  if (reply.ok() && reply->has_finish()) {
+    job->KeepReported(session.worker());
+  }
   Advance(moment.now);
   return reply;
 }
@@ -204,6 +272,7 @@ bool CoordinatorCore::WorkIsNear(const SessionKey& session) {
 
 absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& request,
                                                Moment moment) {
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
   if (registry_.jobs.IsOver(request.session())) {
     return absl::OkStatus();
   }
@@ -213,6 +282,7 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
 }
 
 absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request, Moment moment) {
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
   if (registry_.jobs.IsOver(request.session())) {
     return absl::OkStatus();
   }
@@ -238,6 +308,12 @@ uint64_t CoordinatorCore::BeginPoll() {
 void CoordinatorCore::OnPoll(uint32_t shard, uint64_t round,
                              const absl::StatusOr<ShardStatusReply>& reply, Moment moment) {
   const auto change = registry_.shards.OnPoll(shard, round, reply, moment.now, moment.unix_ms);
+  if (reply.ok() && terms_.superseded().empty()) {
+    guard_.Hear(ShardName(shard), reply->journal());
+  }
+  if (!guard_.waits_for().empty()) {
+    return;
+  }
   slices_.RememberShard(shard);
   if (change) {
     OnShardChange(*change, moment.now);
@@ -307,7 +383,7 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
             controller->OnShardRestarted(job.get(), change, text, now);
           }
         } else {
-          slices_.LoseSlices(job.get(), Slices::Loss::kRestarted, text, now);
+          slices_.OnFreshShard(job.get(), change, text, now);
         }
       }
       return;
@@ -317,6 +393,9 @@ void CoordinatorCore::OnShardChange(const ShardChange& change, absl::Duration no
 
 void CoordinatorCore::OnCommand(const ShardCommand& command, const ShardAnswer& answer,
                                 Moment moment) {
+  if (!guard_.waits_for().empty()) {
+    return;
+  }
   if (answer.status.ok()) {
     terms_.NoteObeyed(command.term);
   }
@@ -337,6 +416,9 @@ void CoordinatorCore::ForgiveSilence(absl::Duration now) {
 }
 
 void CoordinatorCore::Tick(Moment moment) {
+  if (!guard_.waits_for().empty()) {
+    return;
+  }
   for (const ShardChange& change : registry_.shards.Tick(moment.now)) {
     OnShardChange(change, moment.now);
   }
@@ -351,6 +433,9 @@ void CoordinatorCore::Tick(Moment moment) {
 
 std::vector<ShardCommand> CoordinatorCore::TakeCommands(Moment moment) {
   std::vector<ShardCommand> commands;
+  if (!guard_.MayAct()) {
+    return commands;
+  }
   for (uint32_t owner = 0; owner < order_.size(); ++owner) {
     const size_t before = commands.size();
     order_[owner]->TakeCommands(moment.now, &commands);

@@ -29,16 +29,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/status.h"
 #include "coordinator/checkpoints/checkpoints.h"
 #include "coordinator/core/job_course.h"
 #include "coordinator/core/requests.h"
 #include "coordinator/downpour/rate_orders.h"
 #include "coordinator/job/controller.h"
 #include "coordinator/job/registry.h"
+#include "coordinator/replicas/data_looks.h"
 #include "coordinator/replicas/entering.h"
 #include "coordinator/replicas/recruitment.h"
 #include "coordinator/replicas/replicas.h"
 #include "coordinator/sandblaster/batch_control.h"
+#include "coordinator/slices/journal_guard.h"
 #include "coordinator/slices/restores.h"
 #include "coordinator/slices/slices.h"
 #include "coordinator/slices/terms.h"
@@ -60,18 +63,18 @@ class CoordinatorCore {
                   CoordinatorState state = CoordinatorState());
 
   // ---- for people ----
-  // The answer to an earlier submission with this client id.
-  std::optional<SubmitReply> FindSubmission(const std::string& client_id) const {
-    return requests_.FindSubmission(client_id);
-  }
   // A submission whose client id is known gives its job again, and makes none.
   // INVALID_ARGUMENT for a resume point that does not fit the job. submission.unix_ms is
   // filled in here.
   absl::StatusOr<SubmitReply> Submit(const JobPlan& plan, JobTable::Submission submission,
                                      Moment moment) {
+    RETURN_IF_ERROR(guard_.Check());
     return requests_.Submit(plan, std::move(submission), moment);
   }
+  // What workers see in the data files of a job that is to be submitted.
+  DataLooks& data_looks() { return data_looks_; }
   absl::StatusOr<JobSummary> Start(const std::string& job, Moment moment) {
+    RETURN_IF_ERROR(guard_.Check());
     return requests_.Start(job, moment);
   }
   ListReply List(Moment moment) const { return requests_.List(moment); }
@@ -80,13 +83,15 @@ class CoordinatorCore {
   }
   // Safe to repeat. FAILED_PRECONDITION for a job that has ended otherwise.
   absl::StatusOr<JobSummary> Cancel(const std::string& job, Moment moment) {
+    RETURN_IF_ERROR(guard_.Check());
     return requests_.Cancel(job, moment);
   }
   // Orders a checkpoint of what is applied now. FAILED_PRECONDITION for a job that has
   // not begun to train, is kept in memory only, or has lost its parameters.
   absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job, Moment moment);
-  // Begins to free the slices; the job is gone when Exists is false.
+  // Begins to free the slices; the job is gone when the state has it no more.
   absl::StatusOr<JobSummary> Delete(const std::string& job, Moment moment) {
+    RETURN_IF_ERROR(guard_.Check());
     return requests_.Delete(job, moment);
   }
   // UNAVAILABLE while a shard that holds a part of the job does not answer.
@@ -95,8 +100,14 @@ class CoordinatorCore {
   }
   InfoReply Info(Moment moment) const { return requests_.Info(moment); }
   // As Membership::Drain. What its session has done stays, and the rest is others'.
-  absl::StatusOr<TaskStatus> Drain(uint32_t worker) { return requests_.Drain(worker); }
-  bool Exists(const std::string& job) const { return registry_.jobs.Lookup(job) != nullptr; }
+  absl::StatusOr<TaskStatus> Drain(uint32_t worker) {
+    RETURN_IF_ERROR(guard_.Check());
+    return requests_.Drain(worker);
+  }
+  // The state folder of ps/I will not come back (Restores::GiveUp), or the newer one of
+  // coordinator/0 (JournalGuard::GiveUp), whose unfinished jobs fail. INVALID_ARGUMENT for another
+  // task.
+  absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by, Moment moment);
 
   // ---- for workers ----
   // `plan` is of request.job(), and CheckProgram is content. What is missing on the way is
@@ -112,7 +123,9 @@ class CoordinatorCore {
 
   // ---- for the minimiser's thread ----
   // The job to minimise now, once for each attempt; nothing where there is none.
-  std::optional<BatchTask> TakeBatch() { return batches_.TakeBatch(); }
+  std::optional<BatchTask> TakeBatch() {
+    return guard_.MayAct() ? batches_.TakeBatch() : std::nullopt;
+  }
   // False: the job has ended, is about to, or has returned to an earlier iteration; its
   // minimiser must stop.
   bool BatchRuns(const BatchKey& batch) const { return batches_.RunningBatch(batch) != nullptr; }
@@ -143,6 +156,8 @@ class CoordinatorCore {
   void EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end, Moment moment);
 
   // ---- for the driver ----
+  // What the state is kept in; begun, where anything is kept, before anything else is done.
+  JournalGuard* journal() { return &guard_; }
   // A new poll round begins; its number.
   uint64_t BeginPoll();
   // True: do not wait for the next heartbeat to poll.
@@ -154,8 +169,6 @@ class CoordinatorCore {
   // This process stood still and could hear nobody (AwakeTime): before the next Tick. Workers and
   // shards have their whole deadlines again.
   void ForgiveSilence(absl::Duration now);
-  // Why updates of the state cannot be kept now; "": they can.
-  void NoteJournal(const std::string& trouble) { reasons_.NoteJournal(trouble); }
   // The commands to carry out now, in order per shard.
   std::vector<ShardCommand> TakeCommands(Moment moment);
   // Lines for the log since the last call.
@@ -174,6 +187,7 @@ class CoordinatorCore {
   void Recover(absl::Duration now);
 
   Registry registry_;
+  DataLooks data_looks_{&registry_};
   Slices slices_{&registry_};
   Restores restores_{&registry_, &slices_};
   Entering entering_{&registry_};
@@ -186,6 +200,7 @@ class CoordinatorCore {
   Succession succession_{&registry_, &procedures_};
   Recruitment recruitment_{&registry_};
   Terms terms_{&registry_};
+  JournalGuard guard_{&registry_};
   // All controllers; the order says why in the source.
   const std::vector<Controller*> order_;
   WaitReasons reasons_;

@@ -260,9 +260,9 @@ TEST_F(CoordinatorCoreTest, DeleteFreesSlicesAndMemoryIsAdmittedWithTheSum) {
   EXPECT_EQ(h_.core().Submit(h_.Plan(1), {}, h_.now()).status().code(),
             absl::StatusCode::kResourceExhausted);
   ASSERT_OK(h_.core().Delete("j-1", h_.now()));
-  EXPECT_TRUE(h_.core().Exists("j-1"));
+  EXPECT_NE(h_.core().state().FindJob("j-1"), nullptr);
   h_.Settle();
-  EXPECT_FALSE(h_.core().Exists("j-1"));
+  EXPECT_EQ(h_.core().state().FindJob("j-1"), nullptr);
   EXPECT_FALSE(h_.shard(0).jobs.contains("j-1"));
   h_.Submit(h_.Plan(1));
 }
@@ -312,6 +312,46 @@ TEST_F(CoordinatorCoreTest, SlicesOfAnEarlierCoordinatorAreReplacedOrPassedOver)
   h_.shard(1).jobs["j-2"] = false;
   h_.Poll();
   EXPECT_EQ(h_.Submit(h_.Plan(1)), "j-3");
+}
+
+// What a slice that is larger than the shard's container comes to.
+TEST_F(CoordinatorCoreTest, ACreationThatKillsItsShardEachTimeFailsTheJob) {
+  h_.Submit(h_.Plan(1));
+  for (int death = 1; death <= kMostCreationDeaths; ++death) {
+    h_.Poll();
+    ASSERT_EQ(h_.State(), PENDING) << death;
+    h_.shard(1).alive = false;
+    h_.Settle();
+    h_.Restart(1);
+  }
+  h_.Poll();
+  EXPECT_EQ(h_.State(), FAILED);
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/1 (pid 201) at unix-abstract:ps1"),
+                                 HasSubstr("died 3 times in a row while it made its slice of job "
+                                           "j-1, which takes 0.3 MiB there")));
+  // The next one has what it held there.
+  h_.Settle();
+  EXPECT_EQ(h_.Submit(h_.Plan(1)), "j-2");
+  h_.Settle();
+  EXPECT_TRUE(h_.shard(1).jobs.contains("j-2"));
+}
+
+TEST_F(CoordinatorCoreTest, DeathsThatNoCreationIsTheCauseOfDoNotCount) {
+  h_.Submit(h_.Plan(1));
+  for (int death = 0; death < 3 * kMostCreationDeaths; ++death) {
+    h_.Poll();
+    if (death % kMostCreationDeaths != 0) {
+      h_.shard(1).alive = false;  // before it has made the slice
+    }
+    h_.Settle();
+    h_.Restart(1);
+    h_.Restart(0);  // which had made its own
+  }
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.State(), PENDING);
+  h_.Join(0);
+  EXPECT_EQ(h_.State(), RUNNING);
 }
 
 TEST_F(CoordinatorCoreTest, RefusedCreationFailsTheJobByName) {

@@ -112,6 +112,12 @@ TEST_F(BatchCheckpointsTest, AChainsSecondPartWaitsForWhatComesAgain) {
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Reason(),
             "waits for workers to send restored shards again what these had acknowledged");
+  h_.silent_shard_[0] = 1;
+  Pass(1);
+  EXPECT_EQ(h_.Reason(),
+            "waits for workers to send restored shards again what these had acknowledged; worker/0 "
+            "does not reach ps/1 at unix-abstract:ps1");
+  h_.silent_shard_.clear();
   h_.ready_.erase(0);
   h_.shard(0).disk_is_slow = true;
   ASSERT_OK(h_.Ask(0));

@@ -55,6 +55,7 @@ TEST_F(CoreCutWorkersTest, LosesItsSessionToOthersThatReachTheShard) {
   EXPECT_EQ(h_.Reason(), "");
   // It is not let in again at once, to take blocks that it cannot finish.
   Pass(5);
+  EXPECT_THAT(h_.Events(), Not(Contains("worker_rejoined worker/1")));
   h_.TrainToTheEnd(0);
   EXPECT_EQ(h_.done_.size(), 4u);
 }

@@ -127,6 +127,29 @@ TEST_F(CoreEnterTest, AShardThatDiesBeforeAnybodyTrainsBeginsThemAnewToo) {
   EXPECT_EQ(Enter(2, "gpt", 2).part(), EnterReply::TRAIN);
 }
 
+// A slice of before has had sessions: it cannot be written any more.
+TEST_F(CoreEnterTest, SlicesOfBeforeMakeWayAlsoInTheNextLifeOfTheCoordinator) {
+  const std::string job = Begin(1);
+  BecomesGuest(1, job);
+  h_.Beat(1);
+  h_.shard(0).silent = true;
+  h_.Restart(0);
+  h_.Settle();
+  EXPECT_THAT(h_.shard(1).history, Contains("open gpt-1/1#1"));
+  h_.shard(0).silent = false;
+  h_.Poll();
+  h_.core().TakeCommands(h_.now());  // lost with the coordinator
+  ASSERT_EQ(h_.State(), PENDING) << h_.Reason();
+  h_.RestartCoordinator();
+  EXPECT_EQ(h_.core().TakeCommands(h_.now()).size(), 0u) << "they have not said what they have";
+  h_.Poll();
+  for (const ShardCommand& command : h_.core().TakeCommands(h_.now())) {
+    EXPECT_EQ(command.replace, command.shard == 1) << command.shard;
+    h_.core().OnCommand(command, h_.Answer(command), h_.now());
+  }
+  EXPECT_EQ(Enter(1).writer(), 2u) << h_.Reason();
+}
+
 // Nobody else may be there to write them.
 TEST_F(CoreEnterTest, WhoMayTrainAlreadyIsToldToEnterOnceMoreThen) {
   const std::string job = Begin(1);
@@ -442,7 +465,7 @@ TEST_F(CoreEnterTest, OneThatIsCancelledWhileItIsWrittenIsNotMadeAgain) {
   EXPECT_FALSE(TryEnter(1, "gpt-1", 1).ok());
   ASSERT_OK(h_.core().Delete("gpt-1", h_.now()));
   h_.Settle();
-  EXPECT_FALSE(h_.core().Exists("gpt-1"));
+  EXPECT_EQ(h_.core().state().FindJob("gpt-1"), nullptr);
   EXPECT_FALSE(h_.shard(0).jobs.contains("gpt-1"));
 }
 

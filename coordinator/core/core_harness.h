@@ -139,6 +139,8 @@ class CoreHarness {
     reply.set_shard_epoch(shard.epoch);
     reply.set_term(shard.term);
     reply.set_state_dir(shard.state_dir);
+    *reply.mutable_journal() = shard.journal;
+    reply.set_trouble(shard.trouble);
     for (const auto& [key, bytes] : shard.orphans) {
       ShardJobStatus* const status = reply.add_job();
       status->set_job(key.first);
@@ -237,17 +239,7 @@ class CoreHarness {
         EXPECT_EQ(command.restore.create().job_term(), job_term_);
         return shard.Restore(command.restore);
       case ShardCommand::Kind::kCreateJob:
-        if (shard.create_error.ok()) {
-          shard.generation.erase(command.job);
-          shard.ordered.erase(command.job);
-          shard.jobs[command.job] = command.create.written_by_client();
-          shard.attempt.erase(command.job);
-          // A new slice has no sessions.
-          std::erase_if(shard.open, [&command](const std::string& session) {
-            return session.substr(0, session.find('/')) == command.job;
-          });
-        }
-        return shard.create_error;
+        return shard.Create(command.create);
       case ShardCommand::Kind::kDeleteJob:
         shard.jobs.erase(command.job);
         return absl::OkStatus();
@@ -385,6 +377,15 @@ class CoreHarness {
     EXPECT_TRUE(Beat(worker).has_assignment()) << worker;
   }
 
+  // The session says that it ends, in which generations its pushes are, by shard, and how many.
+  void TellDurable(uint32_t worker, const std::vector<uint64_t>& generations, uint64_t pushes = 0) {
+    NextWorkRequest request;
+    *request.mutable_session() = session_[worker];
+    request.set_request(++request_[worker]);
+    request.mutable_durable_in()->Assign(generations.begin(), generations.end());
+    request.set_pushes(pushes);
+    EXPECT_OK(core_->NextWork(request, now()));
+  }
   // Asks for work and reports what was given before as done.
   absl::StatusOr<NextWorkReply> Ask(uint32_t worker, const ReplicaStats& stats = {}) {
     NextWorkRequest request;

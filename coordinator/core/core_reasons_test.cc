@@ -9,6 +9,7 @@ using ::monsoon::testing::CoreHarness;
 using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -54,6 +55,36 @@ TEST_F(CoordinatorReasonsTest, NothingIsSaidWhileNothingIsMissing) {
   EXPECT_THAT(h_.Reason(), IsEmpty());
   TrainToTheLastTest();
   EXPECT_THAT(h_.Reason(), IsEmpty());
+}
+
+// Nothing waits for it yet: who is connected is served.
+TEST_F(CoordinatorReasonsTest, TasksThatOthersMayNotReachAreTold) {
+  StartTraining(h_.Plan(2));
+  const auto told = [&] {
+    const JobDescription description = h_.Describe();
+    std::vector<std::string> lines;
+    for (const JobDescription::Trouble& trouble : description.trouble()) {
+      lines.push_back(absl::StrCat(trouble.task(), " ", trouble.text()));
+    }
+    return lines;
+  };
+  EXPECT_THAT(told(), IsEmpty());
+  h_.shard(1).trouble = "takes no new connections";
+  h_.Poll();
+  HeartbeatRequest request = h_.HeartbeatOf(0);
+  request.set_trouble("cannot reach its own address b:2");
+  ASSERT_OK(h_.core().Heartbeat(request, h_.now()).status());
+  EXPECT_THAT(told(), ElementsAre("ps/1 takes no new connections",
+                                  "worker/0 cannot reach its own address b:2"));
+  const InfoReply info = h_.core().Info(h_.now());
+  EXPECT_EQ(info.task(0).trouble(), "");
+  EXPECT_EQ(info.task(1).trouble(), "takes no new connections");
+  EXPECT_EQ(info.task(2).trouble(), "cannot reach its own address b:2");
+
+  h_.shard(1).alive = false;
+  h_.Pass(absl::Seconds(35), {0});
+  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_EQ(h_.core().Info(h_.now()).task(1).trouble(), "") << "of one that is gone nobody knows";
 }
 
 TEST_F(CoordinatorReasonsTest, WhatAllReplicasWaitForIsTheJobsReason) {

@@ -20,6 +20,13 @@ class CoreRecoveryTest : public CoreRestoresTest {
     h_.Poll();
     h_.Settle();
   }
+  static ReplicaStats FortySteps() {
+    ReplicaStats stats;
+    stats.set_steps(40);
+    stats.set_examples(200);
+    stats.set_pushes(40);
+    return stats;
+  }
   std::vector<std::string> EventKinds() { return h_.Events(); }
   // Both workers train until they are told to finish.
   void TrainBoth() {
@@ -134,6 +141,41 @@ TEST_F(CoreRecoveryTest, FiguresOfClosedSessionsStay) {
   EXPECT_EQ(description.worker(0).pushes(), 42u);
 }
 
+// A replica that was told to finish tells the next life of the coordinator nothing.
+TEST_F(CoreRecoveryTest, FiguresOfReplicasThatFinishStay) {
+  Start(1);
+  h_.shard(1).disk_is_slow = true;
+  const ReplicaStats stats = FortySteps();
+  h_.Beat(0, &stats);
+  Train();
+  Pass(5);
+  ASSERT_EQ(h_.State(), FINISHING);
+  RestartAndPoll();
+  h_.Beat(0);
+  EXPECT_EQ(h_.Describe().counts().steps(), 40u);
+  h_.shard(1).disk_is_slow = false;
+  Pass(5);
+  ASSERT_EQ(h_.State(), SUCCEEDED);
+  RestartAndPoll();
+  EXPECT_EQ(h_.Describe().counts().steps(), 40u);
+  EXPECT_EQ(h_.Describe().counts().pushes(), 40u);
+  EXPECT_EQ(h_.Describe().worker(0).pushes(), 40u);
+}
+
+TEST_F(CoreRecoveryTest, FiguresOfSessionsThatAreBeingClosedStay) {
+  StartWithAGeneration();
+  const ReplicaStats stats = FortySteps();
+  h_.Beat(0, &stats);
+  h_.shard(1).silent = true;
+  ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
+  h_.Settle();
+  RestartAndPoll();
+  h_.shard(1).silent = false;
+  Pass(1);
+  ASSERT_EQ(h_.State(), CANCELLED);
+  EXPECT_EQ(h_.Describe().counts().steps(), 40u);
+}
+
 // ---- workers -----------------------------------------------------------------
 
 TEST_F(CoreRecoveryTest, NobodyIsLostBeforeItsTimeSinceTheRestart) {
@@ -161,13 +203,27 @@ TEST_F(CoreRecoveryTest, AnIncarnationOfAnotherStateIsNotTakenForOneOfThis) {
   const uint64_t incarnation = h_.incarnation_[0];
   const uint64_t term = h_.term_[0];
   h_.RestartCoordinator(0);  // its state is gone
-  EXPECT_TRUE(h_.Beat(0).rejoin());
+  // Another process comes first, and gets the same number once more.
+  h_.incarnation_[0] = 0;
   h_.Beat(0);
-  // The same number once more, and not the same worker.
   EXPECT_EQ(h_.incarnation_[0], incarnation);
   EXPECT_NE(h_.term_[0], term);
   h_.term_[0] = term;
   EXPECT_TRUE(h_.Beat(0).rejoin());
+}
+
+TEST_F(CoreRecoveryTest, AnIncarnationThatIsHeldUnderALostStateIsNobodyElses) {
+  StartWithAGeneration();
+  for (int again = 0; again < 3; ++again) {
+    h_.incarnation_[0] = 0;
+    h_.Beat(0);
+  }
+  const uint64_t held = h_.incarnation_[0];
+  ASSERT_GT(held, 2u);
+  h_.RestartCoordinator(0);
+  EXPECT_TRUE(h_.Beat(0).rejoin());
+  h_.Beat(0);
+  EXPECT_EQ(h_.incarnation_[0], held + 1);
 }
 
 TEST_F(CoreRecoveryTest, AWorkerThatTheClusterFileHasNoMoreIsLost) {
@@ -399,11 +455,11 @@ TEST_F(CoreRecoveryTest, TheSameWithFewerShards) {
 
 TEST_F(CoreRecoveryTest, PeopleAreToldThatTheStateCannotBeWritten) {
   StartWithAGeneration();
-  h_.core().NoteJournal("cannot write /x/state.sqlite: No space left on device");
+  h_.core().journal()->NoteTrouble("cannot write /x/state.sqlite: No space left on device");
   EXPECT_EQ(h_.Reason(),
             "waits for the coordinator to write its state: cannot write /x/state.sqlite: No space "
             "left on device");
-  h_.core().NoteJournal("");
+  h_.core().journal()->NoteTrouble("");
   EXPECT_EQ(h_.Reason(), "");
 }
 

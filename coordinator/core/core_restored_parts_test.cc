@@ -52,6 +52,25 @@ TEST_F(CoreRestoresTest, AfterADamagedPartTheOneThatItWentOnFromWillDo) {
   EXPECT_EQ(h_.shard(1).restore.least_generation(), 4u);
 }
 
+// Nobody pushes any more, and what the damaged one has cost is told already.
+TEST_F(CoreRestoresTest, WhatAShardWentOnFromWillDoForAJobThatEnds) {
+  StartWithAGeneration();
+  Push(5);
+  ASSERT_OK(Ask());
+  Pass(1);
+  ASSERT_EQ(Durability().generation(), 2u);
+  h_.shard(1).generation["j-1"] = 1;
+  h_.Restart(1);
+  Pass(1);
+  ASSERT_EQ(h_.shard(1).restored.generation(), 1u);
+  h_.shard(1).disk_error = "No space left on device";
+  ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).restore.held(), 2u);
+  EXPECT_EQ(h_.shard(1).restore.least_generation(), 1u);
+}
+
 TEST_F(CoreRestoresTest, PartsThatWerePassedOverAreNamed) {
   StartWithAGeneration();
   h_.shard(1).skipped = {"ps-1-of-2.g2.e1000: truncated"};

@@ -145,7 +145,7 @@ TEST_F(CoreRestoresTest, ADeletedJobIsNotRestored) {
   Pass(5);
   ASSERT_OK(h_.core().Delete("j-1", h_.now()));
   Pass(1);
-  EXPECT_FALSE(h_.core().Exists("j-1"));
+  EXPECT_EQ(h_.core().state().FindJob("j-1"), nullptr);
   h_.Restart(1);
   Pass(1);
   EXPECT_EQ(h_.shard(1).restores, 0);

@@ -424,6 +424,24 @@ TEST_F(CoreRestoresTest, InitialValuesAreMadeAnew) {
   EXPECT_THAT(h_.Beat(0).assignment().shard_epoch(), ElementsAre(1000, 1001));
 }
 
+// The coordinator has not heard yet that all shards have the generation by which a session has
+// ended: a folder without it is another one nevertheless.
+TEST_F(CoreRestoresTest, AGenerationByWhichASessionHasEndedMustBeThere) {
+  StartWithAGeneration();
+  h_.Join(1);
+  const uint64_t held = Durability().generation();
+  h_.TellDurable(1, {held + 1, held});
+  h_.TellDurable(1, {held, held});  // an older call
+  h_.Leave(1);
+  h_.Settle();
+  h_.RestartCoordinator();
+  h_.Restart(0);
+  h_.Restart(1);
+  h_.Pass(absl::Seconds(1));
+  EXPECT_EQ(h_.shard(0).restore.held(), held + 1);
+  EXPECT_EQ(h_.shard(1).restore.held(), held);
+}
+
 // Of a shard that died while the job's first session was being opened and closed again.
 TEST_F(CoreRestoresTest, ASliceIsRestoredThoughNobodyTrainsAnyMore) {
   h_.Submit(h_.Plan(1));

@@ -174,5 +174,218 @@ TEST_F(CoreResumeTest, AShardLostBeforeTheTrainingFailsIt) {
   EXPECT_EQ(h_.State(), FAILED);
 }
 
+// A job that has ended, on shards that hold it, and one that goes on from there.
+class HeldResumeTest : public CoreResumeTest {
+ protected:
+  void SetUp() override {
+    h_.KeepState();
+    Start(Plan(1));
+    Train();
+    Pass(2);
+    ASSERT_EQ(h_.State(), SUCCEEDED);
+    const absl::StatusOr<JobLocation> location = h_.core().Locate("j-1", h_.now());
+    ASSERT_OK(location);
+    ASSERT_TRUE(location->has_held()) << location->not_held();
+    held_ = location->held();
+  }
+  absl::Status SubmitHeld(const JobPlan& plan, const ResumePoint& held) {
+    return h_.core()
+        .Submit(plan, {.init = true, .resume = held, .resume_held = true}, h_.now())
+        .status();
+  }
+  // Until its slices are being made.
+  void BeginNext() { ASSERT_OK(SubmitHeld(Plan(2), held_)); }
+  void ExpectNextRuns() {
+    h_.Settle();
+    h_.Join(0);
+    EXPECT_EQ(h_.State("j-2"), RUNNING);
+    EXPECT_EQ(h_.Describe("j-2").data().blocks_done(), 4u);
+    Pass(2);
+    EXPECT_GE(h_.Describe("j-2").durability().generation(), 1u) << "nobody can write them again";
+  }
+  static constexpr char kAgain[] =
+      "no generation of it was written yet: `coordinator submit --resume=j-1` goes on from j-1 "
+      "again";
+
+  ResumePoint held_;
+};
+
+TEST_F(HeldResumeTest, ShardsTakeWhatTheyHoldAndNobodyWritesIt) {
+  EXPECT_EQ(held_.generation(), h_.Describe().durability().generation());
+  EXPECT_EQ(held_.context().downpour().epochs_done(), 1u);
+  EXPECT_EQ(held_.context().job().batch_size(), 5u);
+  BeginNext();
+  const std::vector<ShardCommand> commands = h_.core().TakeCommands(h_.now());
+  ASSERT_EQ(commands.size(), 2u);
+  for (const ShardCommand& command : commands) {
+    EXPECT_EQ(command.create.source().job(), "j-1");
+    EXPECT_EQ(command.create.source().job_term(), command.job_term);
+    EXPECT_TRUE(command.create.written_by_client());
+    EXPECT_THAT(h_.core().Delete("j-1", h_.now()).status(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("the slices of j-2 are being made from those of j-1")));
+    h_.core().OnCommand(command, h_.Answer(command), h_.now());
+  }
+  EXPECT_EQ(h_.State("j-2"), PENDING) << "it waits for no client";
+  EXPECT_THAT(h_.core().Start("j-2", h_.now()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was not submitted with")));
+  ExpectNextRuns();
+  ASSERT_OK(h_.core().Delete("j-1", h_.now()));
+  Pass(2);
+  EXPECT_EQ(h_.State("j-2"), RUNNING);
+  EXPECT_FALSE(h_.shard(0).jobs.contains("j-1"));
+}
+
+TEST_F(HeldResumeTest, TheOldJobCanBeResumedAgain) {
+  BeginNext();
+  ExpectNextRuns();
+  EXPECT_TRUE(h_.core().Locate("j-1", h_.now())->has_held());
+  ASSERT_OK(SubmitHeld(Plan(2), held_));
+  h_.Settle();
+  EXPECT_EQ(h_.State("j-3"), PENDING);
+  EXPECT_TRUE(h_.shard(1).jobs.contains("j-3")) << "made ahead of the queue";
+}
+
+TEST_F(HeldResumeTest, OnlyWhatShardsStillHoldIsTaken) {
+  ResumePoint other = held_;
+  other.set_generation(held_.generation() - 1);
+  EXPECT_THAT(SubmitHeld(Plan(2), other),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr(absl::StrCat("hold generation ", held_.generation(), " of j-1"))));
+  other.set_source_job("j-7");
+  EXPECT_THAT(SubmitHeld(Plan(2), other),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("slices of j-7")));
+  JobPlan plan = Plan(2);
+  plan.max_stripe_bytes = 2048;
+  EXPECT_THAT(SubmitHeld(plan, held_), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                HasSubstr("in stripes of another size")));
+  // What the client says of it does not count.
+  other = held_;
+  other.mutable_context()->mutable_downpour()->set_epochs_done(0);
+  ASSERT_OK(SubmitHeld(Plan(2), other));
+  ExpectNextRuns();
+  h_.Restart(1);
+  h_.Poll();
+  EXPECT_THAT(SubmitHeld(Plan(2), held_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("do not hold all slices")));
+}
+
+TEST_F(HeldResumeTest, ADeletedJobIsNotTaken) {
+  ASSERT_OK(h_.core().Delete("j-1", h_.now()));
+  EXPECT_THAT(SubmitHeld(Plan(2), held_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("j-1 is being deleted")));
+}
+
+TEST_F(HeldResumeTest, AShardThatStartsAnewGetsTheSourceBackFirst) {
+  BeginNext();
+  const std::vector<ShardCommand> commands = h_.core().TakeCommands(h_.now());
+  ASSERT_EQ(commands.size(), 2u);
+  h_.Restart(1);  // with all that it had in memory
+  h_.shard(1).restore_error = absl::UnavailableError("the disk is slow");
+  for (const ShardCommand& command : commands) {
+    h_.core().OnCommand(command, h_.Answer(command), h_.now());
+  }
+  EXPECT_EQ(h_.State("j-2"), PENDING) << h_.Reason("j-2");
+  Pass(2);
+  EXPECT_EQ(h_.State("j-2"), PENDING) << h_.Reason("j-2");
+  EXPECT_THAT(h_.Reason("j-2"), HasSubstr("its slices are made from those of j-1, which waits for "
+                                          "ps/1 at "));
+  EXPECT_FALSE(h_.shard(1).jobs.contains("j-2"));
+  h_.shard(1).restore_error = absl::OkStatus();
+  Pass(2);
+  ExpectNextRuns();
+}
+
+TEST_F(HeldResumeTest, WithoutTheSourceItFailsByName) {
+  BeginNext();
+  h_.Restart(1);
+  h_.shard(1).restore_error = absl::NotFoundError("no part of it is good enough");
+  Pass(2);
+  EXPECT_EQ(h_.State("j-2"), FAILED);
+  EXPECT_THAT(h_.Reason("j-2"),
+              AllOf(HasSubstr("from those of j-1, which are not on the shards any more"),
+                    HasSubstr(kAgain)));
+}
+
+TEST_F(HeldResumeTest, AShardThatCannotMakeItsSliceFailsIt) {
+  h_.shard(1).create_error = absl::UnimplementedError("it is of an earlier build");
+  BeginNext();
+  Pass(1);
+  EXPECT_EQ(h_.State("j-2"), FAILED);
+  EXPECT_THAT(h_.Reason("j-2"), AllOf(HasSubstr("its slices cannot be created: ps/1: it is of an "
+                                                "earlier build"),
+                                      HasSubstr(kAgain)));
+}
+
+// It waits for its turn, and nobody has trained it.
+TEST_F(HeldResumeTest, SlicesThatAreLostBeforeTheTrainingAreMadeAgain) {
+  h_.Submit(Plan(3));
+  h_.Poll();
+  h_.Settle();
+  h_.Join(0);
+  ASSERT_OK(SubmitHeld(Plan(2), held_));
+  h_.Settle();
+  ASSERT_TRUE(h_.shard(1).jobs.contains("j-3"));
+  h_.Restart(1);
+  Pass(2);
+  EXPECT_EQ(h_.State("j-3"), PENDING) << h_.Reason("j-3");
+  EXPECT_TRUE(h_.shard(1).jobs.contains("j-3"));
+  ASSERT_OK(h_.core().Cancel("j-2", h_.now()));
+  Pass(1);
+  h_.Join(0);
+  EXPECT_EQ(h_.State("j-3"), RUNNING);
+}
+
+TEST_F(HeldResumeTest, SlicesThatAreLostBeforeTheFirstGenerationFailIt) {
+  BeginNext();
+  h_.shard(0).disk_is_slow = h_.shard(1).disk_is_slow = true;
+  h_.Settle();
+  h_.Join(0);
+  ASSERT_EQ(h_.State("j-2"), RUNNING);
+  h_.Restart(1);
+  Pass(2);
+  EXPECT_EQ(h_.State("j-2"), FAILED);
+  EXPECT_THAT(h_.Reason("j-2"), AllOf(HasSubstr("cannot restore its slice"), HasSubstr(kAgain)));
+  EXPECT_TRUE(h_.core().Locate("j-1", h_.now())->has_held());
+}
+
+TEST_F(HeldResumeTest, AnotherLifeOfTheCoordinatorGoesOnMakingThem) {
+  BeginNext();
+  ASSERT_EQ(h_.core().TakeCommands(h_.now()).size(), 2u);
+  h_.RestartCoordinator();
+  h_.Poll();
+  EXPECT_FALSE(h_.shard(0).jobs.contains("j-2"));
+  Pass(1);  // Its worker joins again.
+  ExpectNextRuns();
+  EXPECT_EQ(h_.State("j-1"), SUCCEEDED);
+}
+
+TEST_F(HeldResumeTest, ALifeThatEndsWhenTheyAreMadeWaitsForNoClient) {
+  BeginNext();
+  h_.Settle();
+  h_.RestartCoordinator();
+  h_.Poll();
+  ExpectNextRuns();
+}
+
+TEST_F(CoreResumeTest, WhatStillTrainsIsNotHeld) {
+  h_.KeepState();
+  Start(Plan(1));
+  Pass(12);
+  ASSERT_OK_AND_ASSIGN(const JobLocation location, h_.core().Locate("j-1", h_.now()));
+  EXPECT_FALSE(location.has_held());
+  EXPECT_EQ(location.not_held(), "j-1 (RUNNING) still changes on the shards");
+}
+
+TEST_F(CoreResumeTest, WithoutAGenerationNothingIsHeld) {
+  Start(Plan(1));
+  Train();
+  Pass(2);
+  ASSERT_EQ(h_.State(), SUCCEEDED);
+  ASSERT_OK_AND_ASSIGN(const JobLocation location, h_.core().Locate("j-1", h_.now()));
+  EXPECT_FALSE(location.has_held());
+  EXPECT_EQ(location.not_held(), "what the shards hold of j-1 is no generation of it");
+}
+
 }  // namespace
 }  // namespace monsoon

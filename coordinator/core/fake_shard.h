@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "proto/journal_mark.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon::testing {
@@ -43,6 +44,23 @@ struct FakeShard {
       }
     }
   }
+  absl::Status Create(const CreateShardJobRequest& request) {
+    const std::string& job = request.job();
+    if (request.has_source() && !jobs.contains(request.source().job())) {
+      return absl::NotFoundError("no job " + request.source().job());
+    }
+    if (create_error.ok()) {
+      generation.erase(job);
+      ordered.erase(job);
+      jobs[job] = request.written_by_client();
+      attempt.erase(job);
+      // A new slice has no sessions.
+      std::erase_if(open, [&job](const std::string& session) {
+        return session.substr(0, session.find('/')) == job;
+      });
+    }
+    return create_error;
+  }
   absl::Status Restore(const RestoreShardJobRequest& request) {
     const std::string& job = request.create().job();
     ++restores;
@@ -52,6 +70,12 @@ struct FakeShard {
     }
     if (state_dir.empty()) {
       return absl::FailedPreconditionError("no state folder");
+    }
+    if (!lacks.empty()) {
+      return request.given_up_by().empty()
+                 ? absl::UnavailableError(absl::StrCat("it waits for ", lacks))
+                 : absl::NotFoundError(
+                       absl::StrCat(request.given_up_by(), " has given up ", lacks));
     }
     if (jobs.contains(job) && attempt[job] >= request.attempt()) {
       return attempt[job] == request.attempt() ? absl::OkStatus()
@@ -105,6 +129,8 @@ struct FakeShard {
   absl::Status create_error;
 
   std::string state_dir;      // "": in memory only
+  JournalMark journal;        // of which it has heard
+  std::string trouble;        // ShardStatusReply.trouble
   std::string disk_error;     // why nothing can be written now
   bool disk_is_slow = false;  // what is ordered is not written before Write
   // By job: the newest that is on the disk, what was ordered last, and why it failed.
@@ -116,6 +142,7 @@ struct FakeShard {
 
   // What it answers when it is to restore a slice: an error, or what follows.
   absl::Status restore_error;
+  std::string lacks;  // the folder that it should have and has not; "": it has it
   std::vector<std::string> skipped;
   std::vector<LostPushes> lost;  // of those sessions that are not to stay open
   // What closing a session, "j/0#1", comes to besides.

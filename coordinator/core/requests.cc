@@ -40,6 +40,7 @@ Requests::Requests(Parts parts)
       terms_(*parts.terms),
       checkpoints_(*parts.checkpoints),
       reasons_(*parts.reasons),
+      guard_(*parts.guard),
       advance_(std::move(parts.advance)) {}
 
 std::optional<SubmitReply> Requests::FindSubmission(const std::string& client_id) const {
@@ -67,11 +68,17 @@ absl::StatusOr<SubmitReply> Requests::Submit(const JobPlan& plan, JobTable::Subm
         "\" is of a model that lists its tensors: such jobs are made by the programs that join "
         "them, or go on from a checkpoint (submit --resume)"));
   }
+  if (submission.resume_held) {
+    ASSIGN_OR_RETURN(submission.resume, FindHeld(plan, submission.resume.value_or(ResumePoint())));
+  }
   RETURN_IF_ERROR(CheckResume(plan, submission));
-  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
+  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_, shards_.MemoryLimits()));
   submission.unix_ms = moment.unix_ms;
   JobRecord* const job = jobs_.Add(plan, submission, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "", "");
+  if (!submission.data_seen.empty()) {
+    job->AddEvent(moment.now, "data_seen", "", submission.data_seen);
+  }
   Log(absl::StrCat("job ", job->id(), " submitted"));
   SubmitReply reply;
   reply.set_job(job->id());
@@ -80,9 +87,58 @@ absl::StatusOr<SubmitReply> Requests::Submit(const JobPlan& plan, JobTable::Subm
   return reply;
 }
 
+absl::StatusOr<ResumePoint> Requests::HeldOf(const JobRecord& job) const {
+  const CheckpointState& checkpoint = job.checkpoints.state();
+  if (job.stage() == JOB_DELETING) {
+    return absl::FailedPreconditionError(absl::StrCat(job.id(), " is being deleted"));
+  }
+  if (job.stage() != JOB_ENDED) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        job.id(), " (", JobState_Name(job.job_state()), ") still changes on the shards"));
+  }
+  if (checkpoint.last() == 0 || !job.checkpoints.last_is_held() ||
+      checkpoint.fallen_back_to() > 0 || !job.state().memory_only().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("what the shards hold of ", job.id(), " is no generation of it"));
+  }
+  if (job.plan.job.model().table_size() > 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the shards hold only those rows of ", job.id(), " that were touched"));
+  }
+  ResumePoint point;
+  *point.mutable_context() = checkpoint.context();
+  *point.mutable_context()->mutable_job() = job.plan.job;
+  point.mutable_context()->mutable_job()->MergeFrom(checkpoint.context().job());
+  point.set_source_job(job.id());
+  point.set_generation(checkpoint.held());
+  return point;
+}
+
+absl::StatusOr<ResumePoint> Requests::FindHeld(const JobPlan& plan,
+                                               const ResumePoint& asked) const {
+  const JobRecord* const source = jobs_.Lookup(asked.source_job());
+  if (source == nullptr || !source->state().slices_ready() || source->state().slices_lost() ||
+      View(*source).AwaitsShard()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the shards do not hold all slices of ", asked.source_job(), " now"));
+  }
+  ASSIGN_OR_RETURN(ResumePoint held, HeldOf(*source));
+  if (held.generation() != asked.generation()) {
+    return absl::FailedPreconditionError(absl::StrCat("the shards hold generation ",
+                                                      held.generation(), " of ", source->id(),
+                                                      ", not ", asked.generation()));
+  }
+  if (plan.max_stripe_bytes != source->plan.max_stripe_bytes ||
+      plan.shard_bytes.size() != source->plan.shard_bytes.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the shards hold ", source->id(), " in stripes of another size"));
+  }
+  return held;
+}
+
 absl::StatusOr<JobSummary> Requests::Start(const std::string& name, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(name));
-  if (!job->state().init() || job->written_by_program()) {
+  if (!job->state().init() || job->state().has_source() || job->written_by_program()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job->id(), " was not submitted with initial parameters"));
   }
@@ -106,6 +162,7 @@ ListReply Requests::List(Moment moment) const {
   for (OrphanJob& orphan : terms_.Orphans()) {
     *reply.add_orphan() = std::move(orphan);
   }
+  reply.set_waits_for(guard_.waits_for());
   return reply;
 }
 
@@ -150,6 +207,11 @@ absl::StatusOr<JobSummary> Requests::Delete(const std::string& name, Moment mome
                                                       JobState_Name(job->job_state()),
                                                       ": cancel it before you delete it"));
   }
+  if (const JobRecord* const next = slices_.MadeFrom(*job)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the slices of ", next->id(), " are being made from those of ", job->id(),
+                     ": delete it when ", next->id(), " has them, or cancel that first"));
+  }
   const JobSummary summary = Summarize(*job, moment);
   if (job->stage() == JOB_ENDED) {
     slices_.BeginDeletion(job, moment.now);
@@ -178,7 +240,14 @@ absl::StatusOr<JobLocation> Requests::Locate(const std::string& name, Moment mom
         absl::StrCat("job ", job->id(), " (", JobState_Name(job->job_state()),
                      ") has no parameters yet: ", reasons_.Of(*job, moment)));
   }
-  return LocationOf(*job, cluster_);
+  JobLocation location = LocationOf(*job, cluster_);
+  absl::StatusOr<ResumePoint> held = HeldOf(*job);
+  if (held.ok()) {
+    *location.mutable_held() = *std::move(held);
+  } else {
+    location.set_not_held(std::string(held.status().message()));
+  }
+  return location;
 }
 
 TaskStatus Requests::WorkerStatus(uint32_t worker) const {
@@ -194,6 +263,7 @@ TaskStatus Requests::WorkerStatus(uint32_t worker) const {
   task.set_pid(member.pid);
   task.set_host(member.host);
   task.set_last_seen_ms(member.last_seen_ms);
+  task.set_trouble(member.trouble());
   return task;
 }
 
@@ -220,6 +290,7 @@ InfoReply Requests::Info(Moment moment) const {
     task->set_state(ShardStateName(shard.state));
     task->set_pid(shard.status.pid());
     task->set_last_seen_ms(shard.last_seen_ms);
+    task->set_trouble(shard.trouble());
     if (shard.was_heard()) {
       task->set_silent_s(absl::ToDoubleSeconds(moment.now - shard.last_seen));
     }

@@ -16,6 +16,7 @@
 #include "coordinator/job/job_table.h"
 #include "coordinator/job/job_view.h"
 #include "coordinator/job/registry.h"
+#include "coordinator/slices/journal_guard.h"
 #include "coordinator/slices/slices.h"
 #include "coordinator/slices/terms.h"
 #include "coordinator/status/wait_reason.h"
@@ -31,6 +32,7 @@ class Requests {
     Terms* terms = nullptr;
     const Checkpoints* checkpoints = nullptr;
     const WaitReasons* reasons = nullptr;
+    const JournalGuard* guard = nullptr;
     // Does what follows from a change.
     std::function<void(absl::Duration now)> advance;
   };
@@ -50,6 +52,12 @@ class Requests {
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);
 
  private:
+  // Where a job of this plan goes on if its slices are made from those that `asked` names.
+  // FailedPrecondition says why they cannot be.
+  absl::StatusOr<ResumePoint> FindHeld(const JobPlan& plan, const ResumePoint& asked) const;
+  // Of a job that has ended, and is on the shards as in its last generation, where these hold all
+  // slices. FailedPrecondition says why it is not.
+  absl::StatusOr<ResumePoint> HeldOf(const JobRecord& job) const;
   JobSummary Summarize(const JobRecord& job, Moment moment) const;
   TaskStatus WorkerStatus(uint32_t worker) const;
   JobView View(const JobRecord& job) const { return JobView(job, shards_); }
@@ -65,6 +73,7 @@ class Requests {
   Terms& terms_;
   const Checkpoints& checkpoints_;
   const WaitReasons& reasons_;
+  const JournalGuard& guard_;
   const std::function<void(absl::Duration now)> advance_;
 };
 

@@ -36,7 +36,8 @@ absl::Status CheckResume(const JobPlan& plan, const JobTable::Submission& submis
   if (layout->Hash() != plan.layout_hash) {
     return absl::InvalidArgumentError(absl::StrCat(where, ": its model has another layout"));
   }
-  if (plan.job.has_downpour()) {
+  // What was done of the data is held against them once they were looked at.
+  if (plan.job.has_downpour() && !plan.awaits_data) {
     const DownpourOptions options = DownpourOptions::FromJob(plan.job, plan.examples);
     const absl::StatusOr<ResumedProgress> resumed =
         ResumeProgress(resume.context(), options.examples, options.block_examples);

@@ -151,6 +151,30 @@ uint64_t CheckpointSchedule::Request(bool over, const std::string& reason, uint6
   return generation;
 }
 
+void CheckpointSchedule::NoteLeft(LeftSession session,
+                                  const google::protobuf::RepeatedField<uint64_t>& generations) {
+  session.set_generation(generations.empty() ? 0 : std::ranges::max(generations));
+  const auto& known = state().left_by();
+  bool newer = generations.size() > known.size();
+  for (int i = 0; i < std::min(generations.size(), known.size()); ++i) {
+    newer = newer || generations[i] > known[i];
+  }
+  // What the older of a shard's two generations holds no shard can lose.
+  const bool may_be_lost = session.pushes() > 0 && session.generation() > state().held_before();
+  const bool told = std::ranges::any_of(state().left(), [&](const LeftSession& left) {
+    return left.worker() == session.worker() && left.incarnation() == session.incarnation() &&
+           left.pushes() == session.pushes() && left.generation() >= session.generation();
+  });
+  if (newer || (may_be_lost && !told)) {
+    writer_.Make([&](StateUpdate* update) {
+      *update->mutable_session_durable()->mutable_generation() = generations;
+      if (may_be_lost) {
+        *update->mutable_session_durable()->mutable_session() = std::move(session);
+      }
+    });
+  }
+}
+
 bool CheckpointSchedule::OrderedSince(absl::Duration time) const {
   return state().has_context() && FromNanos(state().ordered_ns()) >= time;
 }

@@ -31,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/state/state_writer.h"
+#include "google/protobuf/repeated_field.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -78,6 +79,9 @@ class CheckpointSchedule {
   // The generation under way, if there is one, is not made any more: what it was to hold
   // is gone. Its number is not given out again.
   void Abandon();
+  // A session ends by these, one a shard: what it has pushed is in them, and never comes again.
+  // `session` says how much that is, without its generation.
+  void NoteLeft(LeftSession session, const google::protobuf::RepeatedField<uint64_t>& generations);
   // No generation is made any more, for this reason: what the shards have stays in their
   // memory only.
   void GiveUp(const std::string& reason);

@@ -43,29 +43,39 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ShardMap map,
                    ShardMap::Create(layout.size(), shards, plan.max_stripe_bytes));
   ASSIGN_OR_RETURN(plan.shard_bytes, BytesOfShards(plan.job, layout, map));
+  const auto listed = static_cast<uint32_t>(cluster.worker_size());
+  const uint32_t wanted = WantedWorkers(plan.job);
+  plan.replicas = wanted != 0 ? wanted : std::max(1u, listed);
+  plan.sharers = DifferenceSharers(plan.job, listed);
+  if (HasFiles(plan.job.train()) || (plan.job.has_test() && HasFiles(plan.job.test()))) {
+    plan.awaits_data = true;
+    return plan;
+  }
   absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train(), TrainingContext(plan.job));
   if (!train.ok()) {
     return Annotate(train.status(), "train");
   }
-  plan.examples = train->examples;
-  if (plan.examples == 0) {
-    return absl::InvalidArgumentError("train: the data set is empty");
-  }
-  RETURN_IF_ERROR(ValidateJobOnData(plan.job, plan.examples));
+  RETURN_IF_ERROR(plan.TakeData(train->examples, cluster));
   if (plan.job.has_test()) {
     absl::StatusOr<DatasetInfo> test = DescribeDataset(plan.job.test(), TestContext(plan.job));
     if (!test.ok()) {
       return Annotate(test.status(), "test");
     }
   }
-  const auto listed = static_cast<uint32_t>(cluster.worker_size());
-  const uint32_t wanted = WantedWorkers(plan.job);
-  plan.replicas = wanted != 0 ? wanted : std::max(1u, listed);
-  plan.sharers = DifferenceSharers(plan.job, listed);
-  if (!IsJoined(plan.job)) {
-    ResolveShares(plan.examples, TrainersOf(plan.replicas, cluster), &plan.job);
-  }
   return plan;
+}
+
+absl::Status JobPlan::TakeData(uint64_t found, const Cluster& cluster) {
+  if (found == 0) {
+    return absl::InvalidArgumentError("train: the data set is empty");
+  }
+  RETURN_IF_ERROR(ValidateJobOnData(job, found));
+  examples = found;
+  awaits_data = false;
+  if (!IsJoined(job)) {
+    ResolveShares(examples, TrainersOf(replicas, cluster), &job);
+  }
+  return absl::OkStatus();
 }
 
 std::vector<Procedure> JobPlan::procedures() const {
@@ -86,6 +96,7 @@ StoredJobPlan JobPlan::ToStored() const {
   stored.set_layout_hash(layout_hash);
   stored.set_max_stripe_bytes(max_stripe_bytes);
   stored.set_examples(examples);
+  stored.set_awaits_data(awaits_data);
   stored.set_replicas(replicas);
   stored.set_sharers(sharers > 1 ? sharers : 0);
   stored.mutable_shard_bytes()->Add(shard_bytes.begin(), shard_bytes.end());
@@ -99,6 +110,7 @@ JobPlan JobPlan::FromStored(const StoredJobPlan& stored) {
   plan.layout_hash = stored.layout_hash();
   plan.max_stripe_bytes = stored.max_stripe_bytes();
   plan.examples = stored.examples();
+  plan.awaits_data = stored.awaits_data();
   plan.replicas = stored.replicas();
   plan.sharers = std::max(1u, stored.sharers());
   plan.shard_bytes.assign(stored.shard_bytes().begin(), stored.shard_bytes().end());

@@ -20,6 +20,9 @@ struct JobPlan {
   uint64_t layout_hash = 0;
   uint64_t max_stripe_bytes = 0;
   uint64_t examples = 0;  // of the training set
+  // Its data are in files that no worker has looked at yet: there is no number of examples, and
+  // schedules are as they were given.
+  bool awaits_data = false;
   // How many workers it is planned for. No more take part, but in an open cluster where
   // the job names no number.
   uint32_t replicas = 0;
@@ -29,10 +32,12 @@ struct JobPlan {
   // sums in bytes, per shard (BytesOfShards).
   std::vector<uint64_t> shard_bytes;
 
-  // Judges the job for this cluster and reads its data sets' headers (blocks
-  // on the disk). The errors are those of ValidateJob, ValidateJobOnCluster,
-  // DescribeDataset and ValidateJobOnData.
+  // Judges the job for this cluster. Opens no file: those of the data are as the workers see them,
+  // and a job that has some awaits them. The errors are those of ValidateJob,
+  // ValidateJobOnCluster and, of sets without files, DescribeDataset and ValidateJobOnData.
   static absl::StatusOr<JobPlan> Make(const Job& job, const Cluster& cluster);
+  // The training set has so many samples. The errors are those of ValidateJobOnData.
+  absl::Status TakeData(uint64_t found, const Cluster& cluster);
 
   // How it trains, one after the other.
   std::vector<Procedure> procedures() const;

@@ -200,13 +200,27 @@ TEST(JobPlanTest, ErrorsNameTheField) {
   job.clear_batch_size();
   EXPECT_THAT(JobPlan::Make(job, TestCluster(1)).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_size")));
-  job = TestJob();
-  job.mutable_test()->mutable_idx()->set_images("/nowhere/images.gz");
-  job.mutable_test()->mutable_idx()->set_labels("/nowhere/labels.gz");
-  EXPECT_THAT(std::string(JobPlan::Make(job, TestCluster(1)).status().message()),
-              HasSubstr("/nowhere/images.gz"));
   EXPECT_THAT(std::string(JobPlan::Make(TestJob(), TestCluster(33)).status().message()),
               HasSubstr("33"));  // 512 floats are 32 lines of 64 bytes.
+}
+
+// It opens none: they are on the workers' disks.
+TEST(JobPlanTest, DataInFilesAreAwaited) {
+  Job job = TestJob();
+  job.mutable_test()->mutable_idx()->set_images("/nowhere/images.gz");
+  job.mutable_test()->mutable_idx()->set_labels("/nowhere/labels.gz");
+  ASSERT_OK_AND_ASSIGN(JobPlan plan, JobPlan::Make(job, TestCluster(1)));
+  EXPECT_TRUE(plan.awaits_data);
+  EXPECT_TRUE(JobPlan::FromStored(plan.ToStored()).awaits_data);
+  EXPECT_EQ(plan.examples, 0u);
+  EXPECT_THAT(plan.TakeData(0, TestCluster(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is empty")));
+  EXPECT_THAT(plan.TakeData(1, TestCluster(1)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("training data of 1")));
+  EXPECT_TRUE(plan.awaits_data);
+  ASSERT_OK(plan.TakeData(5000, TestCluster(1)));
+  EXPECT_FALSE(plan.awaits_data);
+  EXPECT_EQ(plan.examples, 5000u);
 }
 
 TEST(JobPlanTest, OfAJoinedJob) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/state/add_figures.h"
 #include "proto/downpour.pb.h"
 
 namespace monsoon {
@@ -83,9 +84,45 @@ void JobRecord::AddEvent(absl::Duration now, const std::string& kind, const std:
 
 // ---- what works on it --------------------------------------------------------
 
+void JobRecord::TakeData(JobPlan seen) {
+  Make(
+      [&](StateUpdate* update) { *update->mutable_data_seen()->mutable_plan() = seen.ToStored(); });
+  plan = std::move(seen);
+}
+
 void JobRecord::BeginSessions() {
   ledger_ =
       std::make_unique<SessionLedger>(writer_, static_cast<uint32_t>(plan.shard_bytes.size()));
+}
+
+void JobRecord::KeepReported(uint32_t worker) {
+  const DurableSession* const session = ledger_->Find(worker);
+  if (session == nullptr) {
+    return;
+  }
+  const ReplicaStats stats = figures.totals.Of(worker, session->incarnation());
+  if (AllTotals(stats) <= AllTotals(session->reported())) {
+    return;
+  }
+  Make([&](StateUpdate* update) {
+    update->mutable_session_reported()->set_worker(worker);
+    *update->mutable_session_reported()->mutable_stats() = stats;
+  });
+}
+
+void JobRecord::CloseSession(uint32_t worker) {
+  KeepReported(worker);
+  ledger_->Close(worker);
+}
+
+void JobRecord::CloseSessions() {
+  std::vector<uint32_t> workers;
+  for (const DurableSession& session : state().session()) {
+    workers.push_back(session.worker());
+  }
+  for (const uint32_t worker : workers) {
+    CloseSession(worker);
+  }
 }
 
 JobState JobRecord::job_state() const {

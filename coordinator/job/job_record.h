@@ -28,6 +28,7 @@
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_procedure.h"
 #include "coordinator/session/rate_window.h"
+#include "coordinator/session/recent_counts.h"
 #include "coordinator/session/recent_latency.h"
 #include "coordinator/session/replica_totals.h"
 #include "coordinator/session/session_ledger.h"
@@ -46,15 +47,24 @@ struct CutWorker {
   absl::Duration since;
 };
 
+// A slice that a shard is to make.
+struct SliceCreation {
+  uint64_t told = 0;  // the life of the shard that was told last and has not made it; 0: none
+  int deaths = 0;     // lives of the shard that ended at it, in a row
+};
+
 // What a job's replicas and shards have reported. All of it comes anew.
 struct JobFigures {
-  explicit JobFigures(size_t shards) : shard_status(shards), shard_pid(shards), shard_rss(shards) {}
+  explicit JobFigures(size_t shards)
+      : creations(shards), shard_status(shards), shard_pid(shards), shard_rss(shards) {}
 
   ReplicaTotals totals;
   RateWindow rate;
   RateWindow long_rate{absl::Minutes(30), absl::Seconds(1)};  // for the time that is left
   RecentLatency recent_fetch;
   RecentLatency recent_push;
+  RecentCounts<uint64_t> recent_staleness;
+  std::map<uint32_t, RecentCounts<uint64_t>> worker_staleness;
   std::map<uint32_t, RateWindow> worker_rate;
   std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
   std::map<uint32_t, CutWorker> cut;             // by worker
@@ -63,6 +73,7 @@ struct JobFigures {
   std::map<std::pair<uint32_t, uint64_t>, std::map<uint32_t, uint64_t>> closed_pushes;
   // Of the open sessions, where the job has local.dynamic.
   std::optional<StepPace> pace;
+  std::vector<SliceCreation> creations;  // by shard
   std::vector<std::optional<ShardJobStatus>> shard_status;
   std::vector<uint32_t> shard_pid;
   std::vector<uint64_t> shard_rss;
@@ -78,7 +89,8 @@ struct SliceRestore {
   absl::Duration not_before = -absl::InfiniteDuration();
   // When the shard's earlier life answered last.
   std::optional<absl::Duration> last_seen;
-  std::string waits_for;  // why the newest order was not carried out yet
+  std::string waits_for;    // why the newest order was not carried out yet
+  std::string given_up_by;  // who does without a folder that is not there; "": nobody
 };
 
 // What a shard was told of the job's rate last.
@@ -110,7 +122,9 @@ class JobRecord {
   const std::string& reason() const { return state().reason(); }
   std::optional<absl::Duration> ended() const;
   bool ended_or_deleting() const { return stage() >= JOB_ENDED; }
-  bool waits_for_client() const { return state().init() && !state().client_started(); }
+  bool waits_for_client() const {
+    return state().init() && !state().has_source() && !state().client_started();
+  }
   // Its sessions may be open, or be closing.
   bool active() const { return stage() == JOB_ACTIVE || stage() == JOB_ENDING; }
   // Programs bring its replicas; it is not in the queue for those of the cluster.
@@ -162,6 +176,12 @@ class JobRecord {
     return procedures_.empty() ? DownpourProgress() : procedures_.front()->resumed();
   }
   SessionLedger* ledger() const { return ledger_.get(); }
+  // What the worker's session has reported by now outlives this coordinator: the replica, which
+  // is told to finish, tells no other.
+  void KeepReported(uint32_t worker);
+  // Begins to close the worker's session, or all sessions.
+  void CloseSession(uint32_t worker);
+  void CloseSessions();
 
   JobState job_state() const;
   // Share of the work that is done, in [0, 1]; each part of a chain counts half.
@@ -169,7 +189,9 @@ class JobRecord {
   // Since training began; 0 before.
   absl::Duration elapsed(absl::Duration now) const;
 
-  const JobPlan plan;
+  // Its data were looked at, and are right: `seen` is its plan with what was found.
+  void TakeData(JobPlan seen);
+  JobPlan plan;  // durable; changes by TakeData alone
 
   // ---- volatile ----
   ShardFanout fanout;  // the creation or deletion that is under way

@@ -24,7 +24,8 @@ JobTable::JobTable(StateWriter* writer) : writer_(writer) {
   }
 }
 
-absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster) const {
+absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster,
+                             const std::vector<uint64_t>& told) const {
   std::vector<std::string> errors;
   for (size_t shard = 0; shard < plan.shard_bytes.size(); ++shard) {
     uint64_t used = 0;
@@ -38,14 +39,19 @@ absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster) const 
       }
     }
     const uint32_t mib = cluster.ps(static_cast<int>(shard)).memory_limit_mib();
-    const uint64_t limit = uint64_t{mib != 0 ? mib : kDefaultMemoryLimitMib} << 20;
+    uint64_t limit = uint64_t{mib != 0 ? mib : kDefaultMemoryLimitMib} << 20;
+    const bool less = shard < told.size() && told[shard] != 0 && told[shard] < limit;
+    if (less) {
+      limit = told[shard];
+    }
     if (used + plan.shard_bytes[shard] > limit) {
       errors.push_back(absl::StrFormat(
           "ps/%d: the job needs %.1f MiB for parameters, optimizer state and vectors, %s %.1f MiB, "
-          "together %.1f MiB of %.1f MiB",
+          "together %.1f MiB of %.1f MiB%s",
           shard, Mib(plan.shard_bytes[shard]),
           holders.empty() ? "others" : absl::StrJoin(holders, ", "), Mib(used),
-          Mib(used + plan.shard_bytes[shard]), Mib(limit)));
+          Mib(used + plan.shard_bytes[shard]), Mib(limit),
+          less ? ", which is what its machine or container leaves for jobs" : ""));
     }
   }
   if (errors.empty()) {
@@ -73,6 +79,11 @@ JobRecord* JobTable::Add(const JobPlan& plan, const Submission& submission,
   submitted->set_init(submission.init);
   if (submission.resume) {
     *submitted->mutable_resume() = *submission.resume;
+  }
+  if (submission.resume_held) {
+    const JobRecord& source = *Lookup(submission.resume->source_job());
+    submitted->mutable_source()->set_job(source.id());
+    submitted->mutable_source()->set_job_term(source.state().term());
   }
   submitted->set_term(writer_->state().snapshot().term());
   writer_->Apply(update);

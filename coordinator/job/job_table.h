@@ -28,14 +28,20 @@ class JobTable {
   explicit JobTable(StateWriter* writer);
 
   // RESOURCE_EXHAUSTED with the sum when the plan does not fit a shard beside
-  // the jobs that are there.
-  absl::Status Admit(const JobPlan& plan, const Cluster& cluster) const;
+  // the jobs that are there. `told` is by shard what it said that all jobs may take, where that
+  // may be less than the cluster file says; 0, or none: it has said nothing.
+  absl::Status Admit(const JobPlan& plan, const Cluster& cluster,
+                     const std::vector<uint64_t>& told = {}) const;
 
   // What a client submits besides the plan.
   struct Submission {
     std::string client_id;  // drawn by the client; "": none
     bool init = false;      // the client writes the parameters
     std::optional<ResumePoint> resume;
+    bool resume_held = false;  // the shards hold what is resumed
+    // What workers have found in its data files, for people; "": there are none, or they were not
+    // looked at.
+    std::string data_seen;
     int64_t unix_ms = 0;
   };
   // The id is NAME-N with N counting all jobs of the cluster's life. Ids in

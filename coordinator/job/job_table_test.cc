@@ -69,6 +69,14 @@ TEST(JobTableTest, AdmissionAddsUpPerShard) {
                        AllOf(HasSubstr("ps/0: the job needs 5.0 MiB"),
                              HasSubstr("a-1 6.0 MiB, together 11.0 MiB of 10.0 MiB"),
                              Not(HasSubstr("ps/1")))));
+  // A shard in a small container takes less than the cluster file says.
+  EXPECT_OK(table.Admit(Plan("b", {4, 4}), cluster, {0, uint64_t{10} << 20}));
+  EXPECT_THAT(
+      table.Admit(Plan("b", {4, 4}), cluster, {0, uint64_t{9} << 20}),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               HasSubstr("ps/1: the job needs 4.0 MiB for parameters, optimizer state and vectors, "
+                         "a-1 6.0 MiB, together 10.0 MiB of 9.0 MiB, which is what its machine or "
+                         "container leaves for jobs")));
   // An ended job holds memory as long as it has slices.
   JobRecord* const never_made = table.Add(Plan("c", {6, 6}), {}, {});
   never_made->End(CANCELLED, "", kNow);

@@ -141,6 +141,11 @@ bool JobView::CanReturn() const {
 }
 
 std::string JobView::ResumeHint() const {
+  const std::string& source = job_.state().resume().source_job();
+  if (job_.state().has_source() && job_.checkpoints.state().held() == 0) {
+    return absl::StrCat("; no generation of it was written yet: `coordinator submit --resume=",
+                        source, "` goes on from ", source, " again");
+  }
   if (job_.procedure() == nullptr || job_.procedure()->pushes() || !IsDurable()) {
     return "";
   }

@@ -28,7 +28,7 @@ void Registry::End(JobRecord* job, JobState state, const std::string& reason, ab
   const JobStage before = job->stage();
   job->End(state, reason, now);
   if (before == JOB_ACTIVE) {
-    job->ledger()->CloseAll();
+    job->CloseSessions();
   } else if (before < JOB_ACTIVE) {
     FinishEnding(job, now);
   }

@@ -24,6 +24,10 @@ constexpr absl::Duration kIdleWait = absl::Seconds(1);
 Committer::Committer(std::unique_ptr<Journal> journal, const Clock* clock)
     : journal_(std::move(journal)), clock_(clock) {
   if (journal_ != nullptr) {
+    {
+      MutexLock lock(&mutex_);
+      commits_ = journal_->commits();
+    }
     thread_ = std::thread([this] { Run(); });
   }
 }
@@ -84,6 +88,11 @@ std::string Committer::trouble() const {
   return trouble_;
 }
 
+uint64_t Committer::commits() const {
+  MutexLock lock(&mutex_);
+  return commits_;
+}
+
 bool Committer::HasWork() const {
   return sealed_ > 0 && (wanted_ > committed_ || clock_->Now() - since_ >= kMostLag);
 }
@@ -120,6 +129,7 @@ void Committer::Run() {
     if (status.ok()) {
       batch.Clear();
       committed_ = upto;
+      commits_ = journal_->commits();
       pause = kFirstPause;
       if (!trouble_.empty()) {
         LOG(INFO) << "the state of the coordinator can be written again";

@@ -42,6 +42,10 @@ class Committer {
   void Stop();
   // Why the journal cannot be written now; "": it can.
   std::string trouble() const;
+  // False: nothing is kept.
+  bool keeps() const { return journal_ != nullptr; }
+  // Journal::commits(), as of the newest commit.
+  uint64_t commits() const;
 
  private:
   void Run();
@@ -59,6 +63,7 @@ class Committer {
   int sealed_ ABSL_GUARDED_BY(mutex_) = 0;          // pending updates of ended calls
   absl::Duration at_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();     // of the newest call
   absl::Duration since_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();  // the oldest pending
+  uint64_t commits_ ABSL_GUARDED_BY(mutex_) = 0;                         // of the journal
   std::string trouble_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;

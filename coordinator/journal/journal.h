@@ -4,6 +4,7 @@
 // Thread safety: none; one thread commits.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,8 @@ class Journal {
   // of them count, and the next call brings them again, with those that came since. `at`:
   // the coordinator's clock, with which the next life begins.
   virtual absl::Status Commit(const StateUpdates& updates, absl::Duration at) = 0;
+  // How many there have been, in all lives; 0 from one that does not count.
+  virtual uint64_t commits() const { return 0; }
 };
 
 // What is there when a coordinator starts.
@@ -30,6 +33,7 @@ struct OpenedJournal {
   std::unique_ptr<Journal> journal;          // null: nothing is kept
   CoordinatorState state;                    // empty: no life was here before
   absl::Duration at = absl::ZeroDuration();  // of the last commit
+  std::string folder;                        // where it is, for people
 };
 
 }  // namespace monsoon

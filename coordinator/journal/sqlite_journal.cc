@@ -13,6 +13,8 @@
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
 #include "common/config/earlier_job.h"
+#include "common/storage/file_path.h"
+#include "coordinator/journal/commit_mark.h"
 
 namespace monsoon {
 namespace {
@@ -170,7 +172,7 @@ absl::StatusOr<Row> ReadRow(const Database& database, const char* table, sqlite3
 class SqliteJournal : public Journal {
  public:
   explicit SqliteJournal(const SqliteJournalOptions& options)
-      : options_(options), database_(options.path) {}
+      : options_(options), database_(options.path), mark_(options.path + "-commits") {}
 
   absl::Status Open() {
     RETURN_IF_ERROR(database_.Open(options_.max_pages));
@@ -181,11 +183,14 @@ class SqliteJournal : public Journal {
                                                         ": start a newer one"));
     }
     RETURN_IF_ERROR(format == 0 ? MakeTables() : CheckCluster());
-    return Load();
+    RETURN_IF_ERROR(Load());
+    return CheckNewest();
   }
 
   const CoordinatorState& state() const { return state_; }
   absl::Duration at() const { return absl::Nanoseconds(at_ns_); }
+
+  uint64_t commits() const override { return seq_; }
 
   absl::Status Commit(const StateUpdates& updates, absl::Duration at) override {
     Row row{seq_ + 1, absl::ToInt64Nanoseconds(at), updates.SerializeAsString()};
@@ -201,6 +206,7 @@ class SqliteJournal : public Journal {
     seq_ = row.seq;
     bytes_ = whole ? 0 : bytes_ + row.bytes.size();
     snapshot_bytes_ = whole ? row.bytes.size() : snapshot_bytes_;
+    mark_.Write(seq_);
     return absl::OkStatus();
   }
 
@@ -257,6 +263,22 @@ class SqliteJournal : public Journal {
                                               ReadRow(database_, "journal", statement));
                              return Replay(row);
                            });
+  }
+
+  // SQLite goes by the part of its log that is whole: without its end, or without the log, the
+  // state is an earlier one.
+  absl::Status CheckNewest() const {
+    const uint64_t newest = mark_.Read();
+    if (newest <= seq_) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(absl::StrCat(
+        options_.path, " ends at commit ", seq_, ", and commit ", newest,
+        " was there already: its log (", options_.path,
+        "-wal) was cut or taken away, or an older copy was put back. Put the right files back; to "
+        "go on from the older state all the same, which does not know what has happened since, "
+        "delete ",
+        mark_.path()));
   }
 
   absl::Status Replay(const Row& row) {
@@ -322,6 +344,7 @@ class SqliteJournal : public Journal {
 
   const SqliteJournalOptions options_;
   Database database_;
+  CommitMark mark_;
   CoordinatorState state_;  // as committed
   uint64_t seq_ = 0;        // of the last commit
   int64_t at_ns_ = 0;       // when it was opened
@@ -338,6 +361,7 @@ absl::StatusOr<OpenedJournal> OpenSqliteJournal(const SqliteJournalOptions& opti
   OpenedJournal opened;
   opened.state = journal->state();
   opened.at = journal->at();
+  opened.folder = FolderOf(options.path);
   opened.journal = std::move(journal);
   return opened;
 }

@@ -6,6 +6,9 @@
 //   snapshot(seq, at_ns, bytes, checksum)   CoordinatorSnapshot; at most one row
 //   journal(seq, at_ns, bytes, checksum)    StateUpdates; rows follow the snapshot's seq
 //
+// Beside it PATH-commits holds the last commit's seq (CommitMark), so that a database that is older
+// than it was is not gone on from.
+//
 // checksum: XXH3 of seq, at_ns and bytes. user_version is the format, 1.
 #pragma once
 
@@ -24,8 +27,8 @@ struct SqliteJournalOptions {
   uint64_t journal_bytes = uint64_t{1} << 20;  // before a new snapshot, at least
 };
 
-// DATA_LOSS names what is damaged; FAILED_PRECONDITION: of another cluster, or of a newer
-// format; UNAVAILABLE, RESOURCE_EXHAUSTED, PERMISSION_DENIED: the system's reason.
+// DATA_LOSS names what is damaged, or older than it was; FAILED_PRECONDITION: of another cluster,
+// or of a newer format; UNAVAILABLE, RESOURCE_EXHAUSTED, PERMISSION_DENIED: the system's reason.
 absl::StatusOr<OpenedJournal> OpenSqliteJournal(const SqliteJournalOptions& options);
 
 }  // namespace monsoon

@@ -143,6 +143,64 @@ TEST_F(SqliteJournalTest, WhatIsNoStateIsRefused) {
                        AllOf(HasSubstr("state.sqlite is damaged"), HasSubstr("submit --resume"))));
 }
 
+// The log of a process that was killed, cut at every page: refused, unless all was in it.
+TEST_F(SqliteJournalTest, ALogThatWasCutIsNoticed) {
+  OpenedJournal first = Open();
+  Commit(first.journal.get(), 1, 7);
+  CopyAside();
+  const std::string log = options_.path + "-wal";
+  const uint64_t bytes = std::filesystem::file_size(log);
+  const std::string aside = options_.path;
+  int refused = 0;
+  for (uint64_t kept = 0; kept < bytes; kept += 4096) {
+    options_.path = folder_ + "/state.sqlite";
+    CopyAside();
+    std::filesystem::resize_file(log, kept);
+    const absl::StatusOr<OpenedJournal> opened = OpenSqliteJournal(options_);
+    if (opened.ok()) {
+      EXPECT_EQ(opened->state.incarnation(0), 7u) << "with " << kept << " bytes";
+      continue;
+    }
+    ++refused;
+    EXPECT_THAT(opened.status(),
+                StatusIs(absl::StatusCode::kDataLoss,
+                         AllOf(HasSubstr("and commit 7 was there already"), HasSubstr("-wal"),
+                               HasSubstr("delete " + aside + "-commits"))));
+  }
+  EXPECT_GT(refused, 5);
+  // Whoever wants the older state gets it.
+  std::filesystem::remove(aside + "-commits");
+  EXPECT_LT(Open().state.incarnation(0), 7u);
+}
+
+TEST_F(SqliteJournalTest, AnOlderCopyOfTheDatabaseAloneIsNoticed) {
+  {
+    OpenedJournal opened = Open();
+    Commit(opened.journal.get(), 1, 3);
+  }
+  std::filesystem::copy_file(options_.path, folder_ + "/older");
+  {
+    OpenedJournal opened = Open();
+    Commit(opened.journal.get(), 4, 5);
+  }
+  std::filesystem::copy_file(folder_ + "/older", options_.path,
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THAT(OpenStatus(), StatusIs(absl::StatusCode::kDataLoss,
+                                     HasSubstr("ends at commit 3, and commit 5 was there")));
+}
+
+// A database of before there were marks, or whose mark is damaged, is taken as it is.
+TEST_F(SqliteJournalTest, AMarkThatIsNotWholeSaysNothing) {
+  {
+    OpenedJournal opened = Open();
+    Commit(opened.journal.get(), 1, 3);
+  }
+  std::ofstream(options_.path + "-commits") << "0123456789abcdef";
+  EXPECT_EQ(Open().state.incarnation(0), 3u);
+  std::filesystem::resize_file(options_.path + "-commits", 3);
+  EXPECT_EQ(Open().state.incarnation(0), 3u);
+}
+
 // A bit in many places of a small state: it is refused, or nothing of it has changed.
 TEST_F(SqliteJournalTest, ABitThatHasFlippedIsNoticed) {
   std::string state;

@@ -44,6 +44,7 @@ lbfgsfloatval_t EvaluateReference(void* function, const lbfgsfloatval_t* x, lbfg
 double MinimumOf(Features c) {
   c.scale = 1.0;
   c.mean = 0.0;
+  c.last = 1.0;
   Function function = Logistic(c);
   std::unique_ptr<lbfgsfloatval_t, decltype(&lbfgs_free)> x(lbfgs_malloc(kFeatures + 1),
                                                             &lbfgs_free);
@@ -111,7 +112,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Features{1e-6, 0, 1}, Features{1e-6, 0, 7}, Features{1e6, 0, 7},
                       Features{1e3, 0, 4}, Features{1e-3, 0, 4}, Features{1e9, 0, 2},
                       Features{1e-9, 0, 3}, Features{1.0, 1e3, 1}, Features{1.0, 1e4, 1},
-                      Features{1.0, 1e6, 1}, Features{1.0, 1e5, 3}, Features{1e-3, 1e4, 2}));
+                      Features{1.0, 1e6, 1}, Features{1.0, 1e5, 3}, Features{1e-3, 1e4, 2},
+                      Features{1e6, 0, 2, false, 1e-4}, Features{1e6, 0, 5, false, 1e-4},
+                      Features{1e3, 0, 3, false, 1e-3}));
 
 // The memory that minimizer.h states, for which a job's memory is reckoned.
 TEST(BadlyScaledMemoryTest, TrialsAndScaledVariablesTakeFewVectors) {
@@ -125,6 +128,19 @@ TEST(BadlyScaledMemoryTest, TrialsAndScaledVariablesTakeFewVectors) {
       EXPECT_LE(outcome.peak_vectors, std::max<size_t>(2 * pairs + 10, 15));
     }
   }
+}
+
+TEST(StandardiseHintTest, TheEndNamesTheSettingThatHelps) {
+  const auto detail = [](const Features& c, uint32_t iterations, const std::string& reason) {
+    const absl::StatusOr<Outcome> run = Minimise(c, iterations);
+    EXPECT_OK(run);
+    EXPECT_EQ(EndReasonName(run->result.reason), reason);
+    return run->result.detail;
+  };
+  EXPECT_THAT(detail({1.0, 1e6, 1}, 1500, "stalled"), HasSubstr("standardise: true of the job"));
+  EXPECT_THAT(detail({1e6, 1.0}, 20, "max_iterations"),
+              HasSubstr("hold it up: standardise: true of the job"));
+  EXPECT_THAT(detail({1.0}, 5, "max_iterations"), Not(HasSubstr("standardise")));
 }
 
 TEST(SeparableTest, TheEndSaysThatThereIsNoMinimum) {

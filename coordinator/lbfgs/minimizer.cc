@@ -67,6 +67,8 @@ class Driver {
   absl::StatusOr<bool> Report(double step_length, const std::optional<SearchDirection>& along);
   EndReason StuckReason(bool at_floor) const;
   std::string Detail(EndReason reason) const;
+  // Where the data may be what holds it up; else "".
+  std::string StandardiseHint() const;
 
   VectorSpace* const space_;
   Objective* const objective_;  // of the parameters
@@ -270,20 +272,27 @@ absl::StatusOr<bool> Driver::HasNoMinimum(EndReason reason) {
   return trials_.FallsFarther(at_);
 }
 
+std::string Driver::StandardiseHint() const {
+  return variables_.scaled() || trials_.collinear()
+             ? "; features that differ in scale or lie far from 0 hold it up: standardise: true of "
+               "the job"
+             : "";
+}
+
 std::string Driver::Detail(EndReason reason) const {
   std::string text = progress_.Figures();
   switch (reason) {
     case EndReason::kStalled:
       absl::StrAppend(&text,
                       "; the minimum was not reached: rounding hides what is left to gain: "
-                      "standardise the features, or raise l2");
+                      "standardise the features (standardise: true of the job), or raise l2");
       break;
     case EndReason::kLineSearchFailed:
       absl::StrAppend(&text, "; the minimum was not reached, and no step lowers F: ",
-                      searches_.figures().failure);
+                      searches_.figures().failure, StandardiseHint());
       break;
     case EndReason::kMaxIterations:
-      absl::StrAppend(&text, "; raise max_iterations to go on");
+      absl::StrAppend(&text, "; raise max_iterations to go on", StandardiseHint());
       break;
     default:
       break;

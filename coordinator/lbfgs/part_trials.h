@@ -3,7 +3,8 @@
 // vector shows: where some gradients are larger than others by orders of magnitude, those promise
 // next to nothing for all the rest.
 //
-// Costs 2 to 4 evaluations a part in mind, and 1 for each two parts.
+// Costs 2 to 4 evaluations a part in mind, and 1 for each two parts; some 10 for two that are
+// nearly one.
 //
 // Not thread safe.
 #pragma once
@@ -70,13 +71,26 @@ class PartTrials {
   // Of two parts that are nearly one, the direction in which they undo each other: no search along
   // one of them finds it.
   absl::Status TryPairs(Trial* trial);
-  absl::Status TryPair(const std::string& x, const std::string& y, Trial* trial);
+  // Two parts that are nearly one.
+  struct Pair {
+    OwnedVector x, y;    // a direction within each
+    double apart = 0.0;  // 1 less the square of their correlation
+    double share = 0.0;  // of y that does what x does
+    Selection tensor;    // that of y
+    double step = 0.0;   // along -g there
+  };
+  // The directions are those of `from`, a gradient. Nothing where they are told apart.
+  absl::StatusOr<std::optional<Pair>> MakePair(const Trial& trial, size_t i, size_t j,
+                                               const std::string& from);
+  absl::Status TryPair(size_t i, size_t j, Trial* trial);
+  // Along x, less what y does of it.
+  absl::Status TryDifference(const Pair& pair, Trial* trial);
   // (g' - g) . v for both of `with`, where g' is the gradient one step along `along` from `at`;
   // nothing where that is not finite.
   absl::StatusOr<std::optional<std::vector<double>>> Curvatures(
       const Point& at, const std::string& along, const std::vector<std::string>& with);
-  // F changes far along it.
-  absl::StatusOr<bool> ChangesFar(const Point& at, const std::string& along);
+  // F changes far along it, whatever y's tensor then makes good.
+  absl::StatusOr<bool> ChangesFar(const Point& at, const std::string& along, const Pair& pair);
   absl::Status Rescale(Trial* trial);
 
   VectorSpace* const space_;

@@ -60,9 +60,10 @@ absl::StatusOr<std::optional<SearchDirection>> ScaledVariables::Along(const Sele
 
 absl::StatusOr<std::optional<OwnedVector>> ScaledVariables::UnitOf(const Selection& part,
                                                                    double step,
-                                                                   const std::string& by) {
+                                                                   const std::string& by,
+                                                                   const std::string& from) {
   const OwnedVector own = OwnedVector::New(space_, "p");
-  RETURN_IF_ERROR(space_->Select(own.name(), by, part, by));
+  RETURN_IF_ERROR(space_->Select(own.name(), from, part, by));
   ASSIGN_OR_RETURN(const double squares, space_->Dot(own.name(), own.name()));
   const double factor = std::sqrt(step / squares);
   if (!std::isfinite(factor)) {

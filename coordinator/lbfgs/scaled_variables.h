@@ -44,10 +44,10 @@ class ScaledVariables {
   absl::StatusOr<std::optional<SearchDirection>> Along(const Selection& part, const std::string& by,
                                                        const Point& at);
 
-  // `by` in one part, as long as a curvature of 1 has it where `step` is the one to the minimum
+  // `from` in one part, as long as a curvature of 1 has it where `step` is the one to the minimum
   // along -g; nothing where it is zero there. Two round trips.
   absl::StatusOr<std::optional<OwnedVector>> UnitOf(const Selection& part, double step,
-                                                    const std::string& by);
+                                                    const std::string& by, const std::string& from);
 
   // Variables become 2^-exponent times what they are, one of `exponents` for each part; `at` is the
   // same point in them.

@@ -153,7 +153,7 @@ TestFunction Noisy(double condition, double f_noise, double g_noise) {
 
 void PrintTo(const Features& features, std::ostream* out) {
   *out << "scale " << features.scale << " and mean " << features.mean << " of " << features.features
-       << (features.separable ? ", separable" : "");
+       << (features.separable ? ", separable" : "") << ", scale " << features.last << " of two";
 }
 
 Function Logistic(const Features& c) {
@@ -166,7 +166,9 @@ Function Logistic(const Features& c) {
     double side = c.separable ? 0.0 : 0.7 * values.Normal(kSamples * kFeatures + i) + 0.3;
     for (size_t j = 0; j < kFeatures; ++j) {
       const double value = values.Normal(i * kFeatures + j);
-      (*data)[i * kFeatures + j] = j < c.features ? c.scale * (value + c.mean) : value;
+      (*data)[i * kFeatures + j] = j < c.features      ? c.scale * (value + c.mean)
+                                   : j + 2 < kFeatures ? value
+                                                       : c.last * value;
       side += value * plane.Normal(j);
     }
     (*labels)[i] = side > 0.0 ? 1.0 : -1.0;

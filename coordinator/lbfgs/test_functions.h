@@ -45,6 +45,7 @@ struct Features {
   double mean = 0.0;            // of these, in their deviations
   size_t features = kFeatures;  // so many
   bool separable = false;
+  double last = 1.0;  // scale of the last two
 };
 void PrintTo(const Features& features, std::ostream* out);
 

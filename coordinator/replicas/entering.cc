@@ -141,7 +141,7 @@ absl::StatusOr<JobRecord*> Entering::JobToEnter(const EnterRequest& request) con
 
 absl::StatusOr<JobRecord*> Entering::MakeJobToEnter(const EnterRequest& request,
                                                     const JobPlan& plan, Moment moment) {
-  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_));
+  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_, shards_.MemoryLimits()));
   JobRecord* const job =
       jobs_.Add(plan, {.init = true, .unix_ms = moment.unix_ms}, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "",
@@ -288,14 +288,19 @@ void Entering::Recover(JobRecord* job, absl::Duration now) {
 
 // ---- an entered job ----------------------------------------------------------
 
+bool Entering::Knows(const HeartbeatRequest& request) const {
+  const JobRecord* const job = jobs_.Lookup(request.enters_job());
+  return request.enters_job().empty() ||
+         (job != nullptr && job->id() == request.enters_job() && job->joined() &&
+          job->state().term() == request.enters_job_term());
+}
+
 bool Entering::TellOfJob(const HeartbeatRequest& request, HeartbeatReply* reply) const {
   if (request.enters_job().empty()) {
     return true;
   }
   const JobRecord* const job = jobs_.Lookup(request.enters_job());
-  const bool known = job != nullptr && job->id() == request.enters_job() && job->joined() &&
-                     job->state().term() == request.enters_job_term();
-  if (!known) {
+  if (!Knows(request)) {
     reply->set_job_ended(FAILED);
     reply->set_job_reason(absl::StrCat("job ", absl::CEscape(request.enters_job().substr(0, 64)),
                                        " is gone: somebody deleted it, or the coordinator has "

@@ -45,6 +45,8 @@ class Entering : public Controller {
   // The rest: whether it is to train, or why not. An error for a job that has ended.
   absl::StatusOr<EnterReply> Admit(const EnterRequest& request, const JobRecord& job,
                                    EnterReply reply) const;
+  // The job that the guest has entered is there; or it has entered none.
+  bool Knows(const HeartbeatRequest& request) const;
   // False: the guest's job has ended or is gone, which `reply` says. It also says where that needs
   // its initial parameters once more.
   bool TellOfJob(const HeartbeatRequest& request, HeartbeatReply* reply) const;

@@ -172,6 +172,13 @@ std::optional<absl::StatusOr<NextWorkReply>> Replicas::WithoutWork(const NextWor
   if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
     return SessionClosed(request.session());
   }
+  if (request.durable_in_size() == job->state().shard_epoch_size()) {
+    LeftSession left;
+    left.set_worker(request.session().worker());
+    left.set_incarnation(request.session().incarnation());
+    left.set_pushes(request.pushes());
+    job->checkpoints.NoteLeft(std::move(left), request.durable_in());
+  }
   if (request.has_stats()) {
     RecordStats(job, request.session(), request.stats(), now);
     if (!job->ledger()->IsOpen(request.session())) {
@@ -282,6 +289,8 @@ void Replicas::RecordStats(JobRecord* job, const SessionKey& session, const Repl
   const ReplicaStats known = job->figures.totals.Of(worker, session.incarnation());
   job->figures.recent_fetch.Add(now, known.fetch_latency(), stats.fetch_latency());
   job->figures.recent_push.Add(now, known.push_latency(), stats.push_latency());
+  job->figures.recent_staleness.Add(now, known.staleness(), stats.staleness());
+  job->figures.worker_staleness[worker].Add(now, known.staleness(), stats.staleness());
   job->figures.totals.Record(worker, session.incarnation(), stats);
   if (!stats.waits_for().empty() && !waited) {
     TellOfWait(job, worker, stats.waits_for(), now);
@@ -356,7 +365,7 @@ void Replicas::CloseSession(uint32_t worker, const std::string& kind, const std:
   job->AddEvent(now, kind, WorkerName(worker), text);
   const bool was_testing = job->procedure()->phase() == JobProcedure::Phase::kFinalEvaluation &&
                            job->procedure()->ReplicaState(worker) == "EVALUATING";
-  job->ledger()->Close(worker);
+  job->CloseSession(worker);
   job->checkpoints.NoteWaiting(worker, /*waits=*/false, now);
   if (job->figures.pace) {
     job->figures.pace->Forget(worker);
@@ -463,6 +472,9 @@ void Replicas::Recover(JobRecord* job, absl::Duration) {
   jobs_.BeginActive(job);
   job->BeginSessions();
   for (const DurableSession& session : state.session()) {
+    if (session.has_reported()) {
+      job->figures.totals.Record(session.worker(), session.incarnation(), session.reported());
+    }
     job->figures.worker_rate.try_emplace(session.worker());
   }
 }

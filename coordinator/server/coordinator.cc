@@ -11,7 +11,6 @@
 #include "common/base/check.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
-#include "coordinator/job/job_plan.h"
 
 namespace monsoon {
 namespace {
@@ -44,11 +43,17 @@ Coordinator::Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<Sha
   CHECK_EQ(static_cast<int>(shards.size()), cluster.ps_size());
   {
     MutexLock lock(&mutex_);
+    if (committer_.keeps()) {
+      core_.journal()->Begin(opened.folder, committer_.commits());
+    }
     Dispatch(Time());
   }
   for (uint32_t i = 0; i < shards_.size(); ++i) {
     shards_[i].gateway = std::move(shards[i]);
   }
+}
+
+void Coordinator::Begin() {
   for (uint32_t i = 0; i < shards_.size(); ++i) {
     shards_[i].poll_thread = std::thread([this, i] { PollLoop(i); });
     shards_[i].command_thread = std::thread([this, i] { CommandLoop(i); });
@@ -66,6 +71,9 @@ Coordinator::~Coordinator() {
   changed_.NotifyAll();
   tick_.NotifyAll();
   work_.NotifyAll();
+  if (!tick_thread_.joinable()) {
+    return;  // it never began
+  }
   tick_thread_.join();
   batch_thread_.join();
   for (Shard& shard : shards_) {
@@ -115,7 +123,7 @@ void Coordinator::TickLoop() {
         return;
       }
       const Moment moment = Time();
-      core_.NoteJournal(committer_.trouble());
+      core_.journal()->NoteTrouble(committer_.trouble());
       if (awake_.TakeGap()) {
         core_.ForgiveSilence(moment.now);
       }
@@ -151,6 +159,9 @@ void Coordinator::PollLoop(uint32_t index) {
         return;
       }
       round = shard.polled_round = round_;
+      core_.journal()->NoteCommits(committer_.commits(),
+                                   committer_.Await(ticket_, absl::ZeroDuration()));
+      shard.gateway->NoteJournal(core_.journal()->MarkFor(index));
     }
     const absl::StatusOr<ShardStatusReply> reply = shard.gateway->GetStatus();
     MutexLock lock(&mutex_);
@@ -187,28 +198,85 @@ void Coordinator::CommandLoop(uint32_t index) {
   }
 }
 
+absl::Status Coordinator::CheckCluster(const std::string& cluster) const {
+  if (cluster.empty() || cluster == cluster_.name()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the coordinator at ", cluster_.coordinator().address(), " (pid ", getpid(),
+      ") is that of cluster \"", cluster_.name(), "\", and the request is for cluster \"", cluster,
+      "\": nothing was done; give each cluster an address of its own"));
+}
+
 absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
   uint64_t ticket = 0;
-  const std::optional<SubmitReply> known = WithCore(
-      [&](Moment) {
+  const std::optional<absl::StatusOr<SubmitReply>> known = WithCore(
+      [&](Moment moment) -> std::optional<absl::StatusOr<SubmitReply>> {
         mutex_.AssertHeld();
-        return core_.FindSubmission(request.client_id());
+        if (core_.state().FindClient(request.client_id()) == nullptr) {
+          return std::nullopt;
+        }
+        return core_.Submit(JobPlan(), {.client_id = request.client_id()}, moment);
       },
       &ticket);
   if (known) {
     RETURN_IF_ERROR(AwaitJournal(ticket));
     return *known;  // whatever became of its files since
   }
-  // Reads files: not under the mutex.
-  ASSIGN_OR_RETURN(const JobPlan plan, JobPlan::Make(request.job(), cluster_));
+  ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(request.job(), cluster_));
   JobTable::Submission submission{.client_id = request.client_id(), .init = request.init()};
   if (request.has_resume()) {
     submission.resume = request.resume();
+    submission.resume_held = request.resume_held();
   }
-  return Answer([&](Moment moment) {
+  uint64_t look = 0;
+  const std::optional<DataVerdict> verdict = AwaitLook(plan, &look);
+  SubmitReply found;
+  absl::Status fits;
+  if (verdict) {
+    found.mutable_data_error()->Assign(verdict->errors.begin(), verdict->errors.end());
+    found.mutable_data_warning()->Assign(verdict->warnings.begin(), verdict->warnings.end());
+    if (verdict->errors.empty()) {
+      fits = plan.TakeData(verdict->examples, cluster_);
+      found.set_data_seen(verdict->seen);
+      submission.data_seen = verdict->seen;
+    }
+  }
+  found.set_data_awaited(plan.awaits_data && !verdict);
+  return Answer([&](Moment moment) -> absl::StatusOr<SubmitReply> {
     mutex_.AssertHeld();
-    return core_.Submit(plan, submission, moment);
+    absl::StatusOr<SubmitReply> reply = SubmitReply();
+    if (fits.ok() && found.data_error().empty()) {
+      reply = core_.Submit(plan, submission, moment);
+      if (reply.ok() && plan.awaits_data) {
+        core_.data_looks().Adopt(look, reply->job());
+        look = 0;
+      }
+    }
+    core_.data_looks().End(look);
+    RETURN_IF_ERROR(fits);
+    RETURN_IF_ERROR(reply.status());
+    reply->MergeFrom(found);
+    return reply;
   });
+}
+
+std::optional<DataVerdict> Coordinator::AwaitLook(const JobPlan& plan, uint64_t* number) {
+  if (!plan.awaits_data) {
+    return std::nullopt;
+  }
+  MutexLock lock(&mutex_);
+  Moment moment = Time();
+  *number = core_.data_looks().Ask(plan, moment.now);
+  // The heartbeat that would bring the question may just have been answered.
+  const absl::Duration until = moment.now + kLookFor + absl::Milliseconds(cluster_.heartbeat_ms());
+  std::optional<DataVerdict> verdict;
+  while (*number != 0 && !verdict && !stopping_ && moment.now < until) {
+    changed_.WaitFor(&mutex_, until - moment.now);
+    moment = Time();
+    verdict = core_.data_looks().Verdict(*number, moment.now);
+  }
+  return verdict;
 }
 
 absl::StatusOr<JobSummary> Coordinator::Start(const std::string& job) {
@@ -225,7 +293,7 @@ absl::StatusOr<ListReply> Coordinator::List() {
 
 absl::StatusOr<JobDescription> Coordinator::Describe(const std::string& job) {
   uint64_t ticket = 0;
-  const absl::StatusOr<JobDescription> description = [&] {
+  absl::StatusOr<JobDescription> description = [&] {
     MutexLock lock(&mutex_);
     ticket = ticket_;
     return core_.Describe(job, Time());
@@ -233,6 +301,11 @@ absl::StatusOr<JobDescription> Coordinator::Describe(const std::string& job) {
   // People act on an end that they see. While the journal cannot be written they must see
   // that.
   committer_.Await(ticket, kMostLookedFor);
+  const std::string trouble = trouble_.Get();
+  if (!trouble.empty() && description.ok() && description->summary().state() < SUCCEEDED) {
+    description->add_trouble()->set_task("coordinator/0");
+    description->mutable_trouble()->rbegin()->set_text(trouble);
+  }
   return description;
 }
 
@@ -260,7 +333,8 @@ absl::StatusOr<JobSummary> Coordinator::Delete(const std::string& job) {
     const absl::Duration deadline =
         clock_->Now() + absl::Milliseconds(cluster_.rpc_deadline_ms()) / 2;
     MutexLock lock(&mutex_);
-    while (core_.Exists(summary->job()) && !stopping_ && clock_->Now() < deadline) {
+    while (core_.state().FindJob(summary->job()) != nullptr && !stopping_ &&
+           clock_->Now() < deadline) {
       changed_.WaitFor(&mutex_, deadline - clock_->Now());
     }
   }
@@ -276,13 +350,22 @@ absl::StatusOr<JobLocation> Coordinator::Locate(const std::string& job) {
 
 absl::StatusOr<InfoReply> Coordinator::Info() {
   MutexLock lock(&mutex_);
-  return core_.Info(Time());
+  InfoReply info = core_.Info(Time());
+  info.set_trouble(trouble_.Get());
+  return info;
 }
 
 absl::StatusOr<TaskStatus> Coordinator::Drain(uint32_t worker) {
   return Answer([&](Moment) {
     mutex_.AssertHeld();
     return core_.Drain(worker);
+  });
+}
+
+absl::StatusOr<GiveUpReply> Coordinator::GiveUp(const GiveUpRequest& request) {
+  return Answer([&](Moment moment) {
+    mutex_.AssertHeld();
+    return core_.GiveUp(request.task(), request.by(), moment);
   });
 }
 

@@ -8,14 +8,15 @@
 // UNAVAILABLE with the reason; those that only look (List, Describe, Info) say it.
 //
 // Thread safety: all calls may run concurrently. They do not block on the
-// network, but for Delete, which waits a bounded time for the shards, and NextWork,
-// which holds the question of a replica that has nothing to do while a minimiser is
-// about to have work: one way, in place of a question that just missed it.
+// network, but for Delete and Submit, which wait a bounded time for shards and workers, and
+// NextWork, which holds the question of a replica that has nothing to do while a minimiser is about
+// to have work: one way, in place of a question that just missed it.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,12 +25,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/base/latest_text.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "coordinator/core/awake_time.h"
 #include "coordinator/core/coordinator_core.h"
+#include "coordinator/job/job_plan.h"
 #include "coordinator/journal/committer.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/replicas/data_look.h"
 #include "coordinator/shards/shard_gateway.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
@@ -43,10 +47,17 @@ class Coordinator {
   // was none, and nothing is kept.
   Coordinator(const Cluster& cluster, std::vector<std::unique_ptr<ShardGateway>> shards,
               const Clock* clock, OpenedJournal opened = OpenedJournal());
+  // From now on shards are asked and told things, and time counts. Once.
+  void Begin();
   // Ends the threads; waits for calls to shards that are under way.
   ~Coordinator();
 
-  // Also judges the job and reads its data sets' headers.
+  // What follows may be called before Begin, too.
+
+  // FAILED_PRECONDITION unless `cluster` is this one, or empty.
+  absl::Status CheckCluster(const std::string& cluster) const;
+  // Also judges the job, and waits for workers that look at its data files, if there are workers,
+  // for kLookFor and a heartbeat at most.
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request);
   absl::StatusOr<JobSummary> Start(const std::string& job);
   absl::StatusOr<ListReply> List();
@@ -57,6 +68,9 @@ class Coordinator {
   absl::StatusOr<JobLocation> Locate(const std::string& job);
   absl::StatusOr<InfoReply> Info();
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);
+  absl::StatusOr<GiveUpReply> GiveUp(const GiveUpRequest& request);
+  // RpcServerOptions.on_trouble: Info and Describe tell it.
+  void NoteTrouble(const std::string& trouble) { trouble_.Set(trouble); }
 
   // As Submit.
   absl::StatusOr<EnterReply> Enter(const EnterRequest& request);
@@ -66,6 +80,10 @@ class Coordinator {
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request);
 
  private:
+  // What workers have found in the data files of the plan's job. `number` is of the question,
+  // which the caller ends; 0: no worker is there, or the job has no files.
+  std::optional<DataVerdict> AwaitLook(const JobPlan& plan, uint64_t* number);
+
   // Threads look up so often, whatever happens.
   static constexpr absl::Duration kIdleWait = absl::Seconds(1);
 
@@ -116,6 +134,7 @@ class Coordinator {
   // training time.
   const absl::Duration time_offset_;
   Committer committer_;
+  LatestText trouble_;  // why others may not reach this coordinator at its address
 
   Mutex mutex_;
   CondVar changed_;  // commands, a new poll round, a change of jobs, or the end

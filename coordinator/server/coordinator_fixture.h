@@ -53,10 +53,13 @@ class FakeGateway : public ShardGateway {
     }
     return reply;
   }
-  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
     MutexLock lock(&mutex_);
     jobs_[request.job()] = request.job_term();
-    return epoch_;
+    CreateShardJobReply reply;
+    reply.set_shard_epoch(epoch_);
+    reply.set_from_source(request.has_source());
+    return reply;
   }
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
     MutexLock lock(&mutex_);
@@ -140,7 +143,7 @@ class ForwardingGateway : public ShardGateway {
  public:
   explicit ForwardingGateway(std::shared_ptr<FakeGateway> shard) : shard_(std::move(shard)) {}
   absl::StatusOr<ShardStatusReply> GetStatus() override { return shard_->GetStatus(); }
-  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
     return shard_->CreateJob(request);
   }
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
@@ -199,6 +202,7 @@ class CoordinatorTest : public ::testing::Test {
     }
     coordinator_ = std::make_unique<Coordinator>(cluster_, std::move(gateways), Clock::Real(),
                                                  std::move(opened));
+    coordinator_->Begin();
   }
 
   static Job SmallJob() {
@@ -223,6 +227,12 @@ class CoordinatorTest : public ::testing::Test {
     return reply.ok() ? reply->job() : "";
   }
   HeartbeatReply Beat() {
+    absl::StatusOr<HeartbeatReply> reply = TryBeat();
+    EXPECT_OK(reply);
+    return *std::move(reply);
+  }
+  // Fails between the start of a life and the first answer of a shard.
+  absl::StatusOr<HeartbeatReply> TryBeat() {
     HeartbeatRequest request;
     request.set_protocol_version(kProtocolVersion);
     request.set_cluster("c");
@@ -230,10 +240,11 @@ class CoordinatorTest : public ::testing::Test {
     request.set_term(term_);
     request.set_pid(9);
     const absl::StatusOr<HeartbeatReply> reply = coordinator_->Heartbeat(request);
-    EXPECT_OK(reply);
-    incarnation_ = reply->rejoin() ? 0 : reply->incarnation();
-    term_ = reply->term();
-    return *reply;
+    if (reply.ok()) {
+      incarnation_ = reply->rejoin() ? 0 : reply->incarnation();
+      term_ = reply->term();
+    }
+    return reply;
   }
   // Repeats `done` until it holds.
   bool Await(const std::function<bool()>& done) {

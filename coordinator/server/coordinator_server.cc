@@ -11,6 +11,7 @@
 #include "common/config/cluster.h"
 #include "common/process/file_lock.h"
 #include "common/storage/storage.h"
+#include "common/transport/grpc/call_table.h"
 #include "common/transport/grpc/rpc_server.h"
 #include "coordinator/journal/sqlite_journal.h"
 #include "coordinator/server/coordinator.h"
@@ -54,14 +55,20 @@ class CoordinatorServerImpl : public CoordinatorServer {
     }
     coordinator_ =
         std::make_unique<Coordinator>(cluster, std::move(shards), options.clock, std::move(opened));
-    job_service_ = MakeJobService(coordinator_.get(), &fault_);
-    replica_service_ = MakeReplicaService(coordinator_.get(), &fault_);
+    CallTable calls;
+    AddJobCalls(coordinator_.get(), &fault_, &calls);
+    AddReplicaCalls(coordinator_.get(), &fault_, &calls);
     RpcServerOptions server;
     server.address = options.address;
     server.insecure = options.insecure;
-    ASSIGN_OR_RETURN(server_,
-                     RpcServer::Start(server, {job_service_.get(), replica_service_.get()}));
+    server.on_trouble = [coordinator = coordinator_.get()](const std::string& trouble) {
+      coordinator->NoteTrouble(trouble);
+    };
+    ASSIGN_OR_RETURN(server_, RpcServer::Start(server, std::move(calls)));
     address_ = server_->address();
+    // Only whoever has the address is the cluster's coordinator: one that began with a copy of the
+    // state folder would take the shards from the other before it found the address taken.
+    coordinator_->Begin();
     return absl::OkStatus();
   }
 
@@ -89,8 +96,6 @@ class CoordinatorServerImpl : public CoordinatorServer {
   std::optional<FileLock> lock_;  // outlives the journal
   std::string address_;
   std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<grpc::Service> job_service_;
-  std::unique_ptr<grpc::Service> replica_service_;
   std::unique_ptr<RpcServer> server_;
 };
 

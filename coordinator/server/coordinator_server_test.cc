@@ -1,6 +1,13 @@
 // The services over gRPC, through the clients that the CLI and workers use.
 #include "coordinator/server/coordinator_server.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -80,6 +87,50 @@ TEST_F(CoordinatorServerTest, ANewLifeHasTheJobsOfTheOneBefore) {
   EXPECT_EQ(list.job(0).state(), PENDING);
 }
 
+// As with a copy of the folder: shards hear nothing of one that cannot listen.
+TEST_F(CoordinatorServerTest, OneWhoseAddressIsTakenAsksNoShard) {
+  const std::string name = Name("ps0").substr(std::string("unix-abstract:").size());
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  const int shard = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(bind(shard, reinterpret_cast<const sockaddr*>(&address),
+                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
+            0);
+  ASSERT_EQ(listen(shard, 10), 0);
+  CoordinatorServer::Options options = Options();
+  options.cluster.mutable_ps(0)->set_address(Name("another"));
+  ASSERT_OK_AND_ASSIGN(const auto first, CoordinatorServer::Start(options));
+  EXPECT_THAT(CoordinatorServer::Start(Options()).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("in use")));
+  EXPECT_LT(accept(shard, nullptr, nullptr), 0) << "it was asked";
+  EXPECT_EQ(errno, EAGAIN);
+  close(shard);
+}
+
+TEST_F(CoordinatorServerTest, RefusesWhatIsForAnotherCluster) {
+  ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(Options()));
+  const auto own = JobClient::Create(server->address(), absl::Seconds(10), "c");
+  ASSERT_OK(own->Submit(SmallJob()));
+  const auto other = JobClient::Create(server->address(), absl::Seconds(10), "d");
+  const auto is_refused = StatusIs(
+      absl::StatusCode::kFailedPrecondition,
+      AllOf(HasSubstr("is that of cluster \"c\""), HasSubstr("request is for cluster \"d\"")));
+  EXPECT_THAT(other->Submit(SmallJob()).status(), is_refused);
+  EXPECT_THAT(other->Start("latest").status(), is_refused);
+  EXPECT_THAT(other->List().status(), is_refused);
+  EXPECT_THAT(other->Describe("latest").status(), is_refused);
+  EXPECT_THAT(other->Cancel("latest").status(), is_refused);
+  EXPECT_THAT(other->Delete("latest").status(), is_refused);
+  EXPECT_THAT(other->Checkpoint("latest").status(), is_refused);
+  EXPECT_THAT(other->Locate("latest").status(), is_refused);
+  EXPECT_THAT(other->Drain(0).status(), is_refused);
+  ASSERT_OK_AND_ASSIGN(const InfoReply info, other->Info());
+  EXPECT_EQ(info.cluster(), "c");
+  ASSERT_OK_AND_ASSIGN(const ListReply list, own->List());
+  EXPECT_EQ(list.job_size(), 1);
+}
+
 TEST_F(CoordinatorServerTest, ServesProgramsThatEnterAJob) {
   ASSERT_OK_AND_ASSIGN(const auto server, CoordinatorServer::Start(Options()));
   const auto replica = ReplicaClient::Create(server->address(), absl::Seconds(10));
@@ -90,7 +141,7 @@ TEST_F(CoordinatorServerTest, ServesProgramsThatEnterAJob) {
   request.set_pid(5);
   EXPECT_THAT(replica->Enter(request).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("program: monsoon 9.0.0 (protocol 6), coordinator: monsoon ")));
+                       HasSubstr("program: monsoon 9.0.0 (protocol 7), coordinator: monsoon ")));
   request.set_protocol_version(kProtocolVersion);
   *request.mutable_job() = SmallJob().job();
   EXPECT_THAT(replica->Enter(request).status(),

@@ -1,7 +1,9 @@
 // The driver: threads, deadlines and order, against shards that hang and fail.
 #include "coordinator/server/coordinator.h"
 
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "coordinator/server/coordinator_fixture.h"
 #include "gmock/gmock.h"
@@ -27,6 +29,94 @@ TEST_F(CoordinatorTest, RunsAJobToTheEnd) {
   EXPECT_EQ(gateways_[0]->jobs() + gateways_[1]->jobs(), 0u);
   EXPECT_THAT(coordinator_->Describe("small-1").status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("small-1")));
+}
+
+TEST_F(CoordinatorTest, SaysWhyOthersMayNotReachIt) {
+  Submit();
+  EXPECT_EQ(coordinator_->Describe("latest")->trouble_size(), 0);
+  coordinator_->NoteTrouble("takes no new connections");
+  EXPECT_EQ(coordinator_->Info()->trouble(), "takes no new connections");
+  ASSERT_EQ(coordinator_->Describe("latest")->trouble_size(), 1);
+  EXPECT_EQ(coordinator_->Describe("latest")->trouble(0).task(), "coordinator/0");
+  ASSERT_OK(coordinator_->Cancel("latest"));
+  EXPECT_TRUE(Await([&] { return coordinator_->Describe("latest")->trouble().empty(); }));
+}
+
+// Of a job with files, which worker/0 says something of; the answer to the submission.
+class CoordinatorDataTest : public CoordinatorTest {
+ protected:
+  absl::StatusOr<SubmitReply> SubmitWith(DataReport report) {
+    Job job = SmallJob();
+    job.mutable_train()->mutable_npy()->set_images("/data/x.npy");
+    job.mutable_train()->mutable_npy()->set_labels("/data/y.npy");
+    SubmitRequest request;
+    *request.mutable_job() = job;
+    Beat();  // worker/0 is there
+    std::atomic<bool> answered = false;
+    absl::StatusOr<SubmitReply> reply;
+    std::thread client([&] {
+      reply = coordinator_->Submit(request);
+      answered = true;
+    });
+    EXPECT_TRUE(Await([&] {
+      const HeartbeatReply beat = Beat();
+      if (beat.has_data_question()) {
+        EXPECT_EQ(beat.data_question().job().train().npy().images(), "/data/x.npy");
+        report.set_number(beat.data_question().number());
+        report.set_term(beat.term());
+        Report(report);
+      }
+      return answered.load();
+    }));
+    client.join();
+    return reply;
+  }
+  void Report(const DataReport& report) {
+    HeartbeatRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_cluster("c");
+    request.set_incarnation(incarnation_);
+    request.set_term(term_);
+    request.set_pid(9);
+    *request.mutable_data_report() = report;
+    EXPECT_OK(coordinator_->Heartbeat(request));
+  }
+};
+
+TEST_F(CoordinatorDataTest, DataThatAWorkerCannotReadAreRefusedByItsName) {
+  DataReport report;
+  report.add_error()->set_field("train.npy.images");
+  report.mutable_error(0)->set_message("/data/x.npy: no such file");
+  ASSERT_OK_AND_ASSIGN(const SubmitReply reply, SubmitWith(report));
+  EXPECT_EQ(reply.job(), "");
+  EXPECT_FALSE(reply.data_awaited());
+  ASSERT_EQ(reply.data_error_size(), 1);
+  EXPECT_EQ(reply.data_error(0).message(), "worker/0: /data/x.npy: no such file");
+  EXPECT_EQ(coordinator_->List()->job_size(), 0);
+}
+
+TEST_F(CoordinatorDataTest, DataThatAWorkerHasSeenAreWhatTheJobTrainsOn) {
+  DataReport report;
+  report.mutable_train()->set_examples(100);
+  report.add_warning()->set_message("the column is an index");
+  ASSERT_OK_AND_ASSIGN(const SubmitReply reply, SubmitWith(report));
+  EXPECT_EQ(reply.job(), "small-1");
+  EXPECT_FALSE(reply.data_awaited());
+  EXPECT_EQ(reply.data_seen(), "worker/0: train 100 samples");
+  ASSERT_EQ(reply.data_warning_size(), 1);
+  EXPECT_EQ(reply.data_warning(0).message(), "worker/0: the column is an index");
+  std::set<uint32_t> blocks;
+  Train(&blocks);
+  EXPECT_EQ(blocks.size(), 5u);
+}
+
+TEST_F(CoordinatorDataTest, DataThatTheJobIsTooLargeForAreRefused) {
+  DataReport report;
+  report.mutable_train()->set_examples(3);
+  EXPECT_THAT(SubmitWith(report).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("a batch of 10 is larger than the training data of 3")));
+  EXPECT_EQ(coordinator_->List()->job_size(), 0);
 }
 
 class DurableCoordinatorTest : public CoordinatorTest {

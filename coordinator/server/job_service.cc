@@ -1,66 +1,69 @@
 #include "coordinator/server/job_service.h"
 
+#include "common/base/status.h"
 #include "common/process/host_name.h"
-#include "common/transport/grpc/serve_call.h"
-#include "proto/coordinator.grpc.pb.h"
 
 namespace monsoon {
 namespace {
 
-using grpc::ServerContext;
-using grpc::Status;
-
-class JobServiceImpl : public JobService::Service {
- public:
-  JobServiceImpl(Coordinator* coordinator, FaultInjector* fault)
-      : coordinator_(coordinator), fault_(fault) {}
-
-  Status Submit(ServerContext*, const SubmitRequest* request, SubmitReply* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Submit(*request); });
-  }
-  Status Start(ServerContext*, const JobRequest* request, JobSummary* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Start(request->job()); });
-  }
-  Status List(ServerContext*, const ListRequest*, ListReply* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->List(); });
-  }
-  Status Describe(ServerContext*, const JobRequest* request, JobDescription* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Describe(request->job()); });
-  }
-  Status Cancel(ServerContext*, const JobRequest* request, JobSummary* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Cancel(request->job()); });
-  }
-  Status Delete(ServerContext*, const JobRequest* request, JobSummary* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Delete(request->job()); });
-  }
-  Status Checkpoint(ServerContext*, const JobRequest* request, CheckpointOrder* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Checkpoint(request->job()); });
-  }
-  Status Locate(ServerContext*, const JobRequest* request, JobLocation* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Locate(request->job()); });
-  }
-  Status Drain(ServerContext*, const DrainRequest* request, TaskStatus* reply) override {
-    return ServeWithFaults(fault_, reply, [&] { return coordinator_->Drain(request->worker()); });
-  }
-  Status Info(ServerContext*, const InfoRequest*, InfoReply* reply) override {
-    return ServeWithFaults(fault_, reply, [&] {
-      absl::StatusOr<InfoReply> info = coordinator_->Info();
-      if (info.ok()) {
-        info->set_host(HostName());
-      }
-      return info;
-    });
-  }
-
- private:
-  Coordinator* const coordinator_;
-  FaultInjector* const fault_;
-};
+// Answers requests for this cluster alone.
+template <typename Serve>
+auto OfThisCluster(Coordinator* coordinator, Serve serve) {
+  return [coordinator, serve](const auto& request) -> decltype(serve(request)) {
+    RETURN_IF_ERROR(coordinator->CheckCluster(request.cluster()));
+    return serve(request);
+  };
+}
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeJobService(Coordinator* coordinator, FaultInjector* fault) {
-  return std::make_unique<JobServiceImpl>(coordinator, fault);
+void AddJobCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* calls) {
+  calls->Add<SubmitRequest>("/monsoon.JobService/Submit", faults,
+                            OfThisCluster(coordinator, [=](const SubmitRequest& request) {
+                              return coordinator->Submit(request);
+                            }));
+  calls->Add<JobRequest>("/monsoon.JobService/Start", faults,
+                         OfThisCluster(coordinator, [=](const JobRequest& request) {
+                           return coordinator->Start(request.job());
+                         }));
+  calls->Add<ListRequest>(
+      "/monsoon.JobService/List", faults,
+      OfThisCluster(coordinator, [=](const ListRequest&) { return coordinator->List(); }));
+  calls->Add<JobRequest>("/monsoon.JobService/Describe", faults,
+                         OfThisCluster(coordinator, [=](const JobRequest& request) {
+                           return coordinator->Describe(request.job());
+                         }));
+  calls->Add<JobRequest>("/monsoon.JobService/Cancel", faults,
+                         OfThisCluster(coordinator, [=](const JobRequest& request) {
+                           return coordinator->Cancel(request.job());
+                         }));
+  calls->Add<JobRequest>("/monsoon.JobService/Delete", faults,
+                         OfThisCluster(coordinator, [=](const JobRequest& request) {
+                           return coordinator->Delete(request.job());
+                         }));
+  calls->Add<JobRequest>("/monsoon.JobService/Checkpoint", faults,
+                         OfThisCluster(coordinator, [=](const JobRequest& request) {
+                           return coordinator->Checkpoint(request.job());
+                         }));
+  calls->Add<JobRequest>("/monsoon.JobService/Locate", faults,
+                         OfThisCluster(coordinator, [=](const JobRequest& request) {
+                           return coordinator->Locate(request.job());
+                         }));
+  calls->Add<DrainRequest>("/monsoon.JobService/Drain", faults,
+                           OfThisCluster(coordinator, [=](const DrainRequest& request) {
+                             return coordinator->Drain(request.worker());
+                           }));
+  calls->Add<GiveUpRequest>("/monsoon.JobService/GiveUp", faults,
+                            OfThisCluster(coordinator, [=](const GiveUpRequest& request) {
+                              return coordinator->GiveUp(request);
+                            }));
+  calls->Add<InfoRequest>("/monsoon.JobService/Info", faults, [=](const InfoRequest&) {
+    absl::StatusOr<InfoReply> info = coordinator->Info();
+    if (info.ok()) {
+      info->set_host(HostName());
+    }
+    return info;
+  });
 }
 
 }  // namespace monsoon

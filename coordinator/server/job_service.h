@@ -1,15 +1,13 @@
 // The JobService of proto/coordinator.proto over a Coordinator: a line per RPC.
 #pragma once
 
-#include <memory>
-
 #include "common/transport/frame/fault.h"
+#include "common/transport/grpc/call_table.h"
 #include "coordinator/server/coordinator.h"
-#include "grpcpp/impl/service_type.h"
 
 namespace monsoon {
 
-// Both must outlive the service.
-std::unique_ptr<grpc::Service> MakeJobService(Coordinator* coordinator, FaultInjector* fault);
+// The first two outlive the table.
+void AddJobCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* calls);
 
 }  // namespace monsoon

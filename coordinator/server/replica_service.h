@@ -2,15 +2,13 @@
 // RPC.
 #pragma once
 
-#include <memory>
-
 #include "common/transport/frame/fault.h"
+#include "common/transport/grpc/call_table.h"
 #include "coordinator/server/coordinator.h"
-#include "grpcpp/impl/service_type.h"
 
 namespace monsoon {
 
-// Both must outlive the service.
-std::unique_ptr<grpc::Service> MakeReplicaService(Coordinator* coordinator, FaultInjector* fault);
+// The first two outlive the table.
+void AddReplicaCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* calls);
 
 }  // namespace monsoon

@@ -12,12 +12,16 @@ namespace monsoon {
 namespace {
 
 constexpr size_t kMostHostBytes = 64;
+constexpr size_t kMostTroubleBytes = 256;
+// No task joins so often: whoever says that it holds a higher incarnation is not believed.
+constexpr uint64_t kMostIncarnations = uint64_t{1} << 53;
 
 void Note(const HeartbeatRequest& request, absl::Duration now, int64_t unix_ms, Member* member) {
   member->pid = request.pid();
   member->process = request.process();
   member->device = request.device();
   member->host = HostForPeople(request.host());
+  member->said = TroubleForPeople(request.trouble());
   member->threads = request.threads();
   member->last_seen = now;
   member->last_seen_ms = unix_ms;
@@ -44,15 +48,24 @@ std::string HostForPeople(const std::string& host) {
   return shown;
 }
 
+std::string TroubleForPeople(const std::string& trouble) {
+  std::string shown = trouble.substr(0, kMostTroubleBytes);
+  std::ranges::replace_if(
+      shown, [](unsigned char c) { return !absl::ascii_isprint(c); }, '?');
+  return shown;
+}
+
 absl::Status Membership::CheckSender(const HeartbeatRequest& request) const {
   const bool guest = request.guest() != 0;
   const std::string who =
       absl::StrCat(guest ? "a worker without a task" : absl::StrCat("worker/", request.task()),
                    " (pid ", request.pid(), ")");
   if (request.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(who, " speaks protocol version ", request.protocol_version(),
-                     ", the coordinator ", kProtocolVersion, ": start both from the same build"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        who, " speaks protocol version ", request.protocol_version(), ", the coordinator ",
+        kProtocolVersion, ": update ",
+        request.protocol_version() < kProtocolVersion ? "the worker" : "the coordinator",
+        ", and start both from the same build"));
   }
   if (request.cluster() != options_.cluster) {
     return absl::FailedPreconditionError(
@@ -101,6 +114,21 @@ absl::StatusOr<uint32_t> Membership::NumberForGuest(const std::string& enters_jo
   return number;
 }
 
+void Membership::NoteHeld(const HeartbeatRequest& request) {
+  const uint32_t worker = request.task();
+  const uint64_t incarnation = request.incarnation();
+  const bool its_own = request.guest() == 0 || (!listed(worker) && worker < options_.most_workers);
+  if (its_own && incarnation > writer_->state().incarnation(worker) &&
+      incarnation < kMostIncarnations) {
+    held_[worker] = std::max(held_[worker], incarnation);
+  }
+}
+
+uint64_t Membership::NextIncarnation(uint32_t worker) {
+  const auto held = held_.extract(worker);
+  return std::max(writer_->state().incarnation(worker), held.empty() ? 0 : held.mapped()) + 1;
+}
+
 Member& Membership::At(uint32_t worker) {
   if (worker >= members_.size()) {
     members_.resize(worker + 1);
@@ -111,6 +139,7 @@ Member& Membership::At(uint32_t worker) {
 absl::StatusOr<Membership::Heard> Membership::Heartbeat(const HeartbeatRequest& request,
                                                         absl::Duration now, int64_t unix_ms) {
   RETURN_IF_ERROR(CheckSender(request));
+  NoteHeld(request);
   uint32_t worker = request.task();
   if (request.guest() != 0) {
     const std::optional<uint32_t> known = FindGuest(request.guest());
@@ -136,9 +165,10 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
   const bool same_job = request.enters_job().empty()
                             ? Entered(worker) == nullptr
                             : HasEntered(worker, request.enters_job(), request.enters_job_term());
+  const bool is_another = member.pid != 0 && IsAnother(request, member);
   const bool same = request.incarnation() != 0 && request.incarnation() == incarnation &&
                     request.term() == writer_->state().incarnation_term(worker) && same_job;
-  if (same && member.state == Member::State::kUp) {
+  if (same && !is_another && member.state == Member::State::kUp) {
     Note(request, now, unix_ms, &member);
     if (request.leaving()) {
       member.state = Member::State::kLeft;
@@ -152,7 +182,7 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
   if (request.incarnation() != 0) {
     return Outcome::kMustRejoin;
   }
-  if (member.state == Member::State::kUp && member.pid != 0 && IsAnother(request, member)) {
+  if (member.state == Member::State::kUp && is_another) {
     return absl::AlreadyExistsError(absl::StrFormat(
         "worker/%d is running already as %s, last heard %.1f s ago; %s is refused: each worker "
         "needs a --task of its own",
@@ -164,7 +194,7 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
   StateUpdate update;
   WorkerIncarnation* const joined = update.mutable_worker_joined();
   joined->set_worker(worker);
-  joined->set_incarnation(incarnation + 1);
+  joined->set_incarnation(NextIncarnation(worker));
   joined->set_term(writer_->state().snapshot().term());
   joined->set_guest(request.guest());
   joined->set_enters_job(request.enters_job());

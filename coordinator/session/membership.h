@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,16 +37,20 @@ struct Member {
   uint64_t process = 0;  // that its process drew (HeartbeatRequest.process)
   std::string device;
   std::string host;  // its machine, as it names it
+  std::string said;  // HeartbeatRequest.trouble
   uint32_t threads = 0;
   absl::Duration last_seen;
   int64_t last_seen_ms = 0;  // Unix time, for people
 
   // In this life of the coordinator.
   bool was_heard() const { return last_seen_ms != 0; }
+  // Why others may not reach it at its address, as it says; of one that is not there nobody knows.
+  std::string trouble() const { return state == State::kUp ? said : ""; }
 };
 
 // A guest says what it likes, and people's terminals show it: printable, and not long.
 std::string HostForPeople(const std::string& host);
+std::string TroubleForPeople(const std::string& trouble);
 
 class Membership {
  public:
@@ -111,6 +116,9 @@ class Membership {
 
  private:
   absl::Status CheckSender(const HeartbeatRequest& request) const;
+  // What the sender holds is not given to anybody else.
+  void NoteHeld(const HeartbeatRequest& request);
+  uint64_t NextIncarnation(uint32_t worker);
   absl::Status NotThere(uint32_t worker) const;
   // The number that this guest has or had, if it is no other's by now.
   std::optional<uint32_t> FindGuest(uint64_t guest) const;
@@ -123,6 +131,9 @@ class Membership {
   const Options options_;
   StateWriter* const writer_;
   std::vector<Member> members_;  // without their incarnations
+  // By worker: the highest incarnation that somebody has said is its own, where no state here has
+  // given it: a newer state has, which is lost.
+  std::map<uint32_t, uint64_t> held_;
 };
 
 }  // namespace monsoon

@@ -59,6 +59,18 @@ TEST_F(MembershipTest, JoinBeatLoseRejoin) {
   EXPECT_EQ(Beat(1, 1, 50, 8), Outcome::kMustRejoin);
 }
 
+TEST_F(MembershipTest, SaysWhyAWorkerIsNotReached) {
+  HeartbeatRequest request = Request(1, 0, 50);
+  request.set_trouble("takes no new\n" + std::string(300, 'x'));
+  ASSERT_OK(membership_.Heartbeat(request, absl::Seconds(0), 7).status());
+  EXPECT_EQ(membership_.member(1).trouble(), "takes no new?" + std::string(243, 'x'))
+      << "people's terminals show it";
+  EXPECT_THAT(membership_.Tick(absl::Seconds(4)), ElementsAre(1));
+  EXPECT_EQ(membership_.member(1).trouble(), "") << "of one that is lost nobody knows";
+  Beat(1, 0, 50, 5);
+  EXPECT_EQ(membership_.member(1).trouble(), "") << "it is over";
+}
+
 TEST_F(MembershipTest, OneThatIsDrainedLeavesAndMayComeBack) {
   Beat(1, 0, 50, 0);
   EXPECT_FALSE(membership_.draining(1));
@@ -137,10 +149,16 @@ TEST_F(MembershipTest, LeavingFreesTheTask) {
 
 TEST_F(MembershipTest, StrangersAreRefusedByName) {
   HeartbeatRequest request = Request(0, 0, 50);
-  request.set_protocol_version(kProtocolVersion + 1);
-  EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr(absl::StrCat("protocol version ", kProtocolVersion + 1))));
+  for (const uint32_t protocol : {kProtocolVersion - 1, kProtocolVersion + 1}) {
+    request.set_protocol_version(protocol);
+    EXPECT_THAT(
+        membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),
+        StatusIs(absl::StatusCode::kFailedPrecondition,
+                 HasSubstr(absl::StrCat(
+                     "worker/0 (pid 50) speaks protocol version ", protocol, ", the coordinator ",
+                     kProtocolVersion, ": update ",
+                     protocol < kProtocolVersion ? "the worker" : "the coordinator", ", and"))));
+  }
   request = Request(0, 0, 50);
   request.set_cluster("other");
   EXPECT_THAT(membership_.Heartbeat(request, absl::ZeroDuration(), 0).status(),
@@ -152,6 +170,34 @@ TEST_F(MembershipTest, StrangersAreRefusedByName) {
 TEST_F(MembershipTest, ANewCoordinatorAsksOldMembersToJoin) {
   EXPECT_EQ(Beat(0, 5, 50, 0), Outcome::kMustRejoin);
   EXPECT_EQ(Beat(0, 0, 50, 0), Outcome::kJoined);
+}
+
+TEST_F(MembershipTest, WhatSomebodyHoldsOfALostStateIsGivenToNobody) {
+  EXPECT_EQ(Beat(0, 5, 50, 0), Outcome::kMustRejoin);
+  EXPECT_EQ(Beat(0, 4, 51, 0), Outcome::kMustRejoin);
+  EXPECT_EQ(Beat(0, 0, 52, 0), Outcome::kJoined);
+  EXPECT_EQ(membership_.member(0).incarnation, 6u);
+  EXPECT_EQ(Beat(0, 0, 52, 0), Outcome::kRejoined);
+  EXPECT_EQ(membership_.member(0).incarnation, 7u);
+  EXPECT_EQ(Beat(1, 0, 50, 0), Outcome::kJoined);
+  EXPECT_EQ(membership_.member(1).incarnation, 1u) << "another task";
+  EXPECT_EQ(Beat(2, UINT64_MAX, 50, 0), Outcome::kMustRejoin);
+  EXPECT_EQ(Beat(2, 0, 50, 0), Outcome::kJoined);
+  EXPECT_EQ(membership_.member(2).incarnation, 1u) << "a number that nobody can have is believed";
+}
+
+TEST_F(MembershipTest, AnotherProcessDoesNotGoOnWithAnIncarnation) {
+  EXPECT_EQ(Beat(0, 0, 50, 0), Outcome::kJoined);
+  EXPECT_EQ(Beat(0, 1, 51, 0), Outcome::kMustRejoin);
+  EXPECT_EQ(Beat(0, 1, 50, 0), Outcome::kRefreshed);
+  // The next life does not know the process before it was heard.
+  Membership next({.cluster = "c", .workers = 3, .lost_after = absl::Seconds(3)}, state_.writer());
+  EXPECT_TRUE(next.Expect(0, absl::Seconds(1)));
+  const auto outcome = [&next](uint32_t pid) {
+    return next.Heartbeat(Request(0, 1, pid), absl::Seconds(1), 7)->outcome;
+  };
+  EXPECT_EQ(outcome(50), Outcome::kRefreshed);
+  EXPECT_EQ(outcome(51), Outcome::kMustRejoin);
 }
 
 TEST_F(MembershipTest, AnIncarnationOfAnEarlierTermMustJoinAgain) {
@@ -223,6 +269,20 @@ TEST_F(GuestsTest, AreKnownByTheNumberOfTheirProcess) {
   EXPECT_EQ(Beat(Guest(72, 1), 1).worker, 3u);
   EXPECT_EQ(Join(72, 1), 3u);  // the answer to its join was lost
   EXPECT_EQ(open_.member(3).incarnation, 2u);
+}
+
+TEST_F(GuestsTest, ANumberThatAGuestOfALostStateHoldsGoesOnCounting) {
+  HeartbeatRequest held = Guest(79, 4);
+  held.set_task(2);
+  EXPECT_EQ(Beat(held).outcome, Outcome::kMustRejoin);
+  EXPECT_EQ(Join(71), 2u);
+  EXPECT_EQ(open_.member(2).incarnation, 5u);
+  held.set_task(UINT32_MAX);
+  EXPECT_EQ(Beat(held).outcome, Outcome::kMustRejoin);
+  held.set_task(0);  // a listed worker's
+  EXPECT_EQ(Beat(held).outcome, Outcome::kMustRejoin);
+  EXPECT_EQ(Beat(Request(0, 0, 60)).outcome, Outcome::kJoined);
+  EXPECT_EQ(open_.member(0).incarnation, 1u);
 }
 
 TEST_F(GuestsTest, OneThatWasLostGetsItsNumberBackIfNobodyElseHasIt) {

@@ -1,5 +1,6 @@
 #include "coordinator/session/recent_latency.h"
 
+#include "common/metrics/latency_histogram.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {

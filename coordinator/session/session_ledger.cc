@@ -50,16 +50,6 @@ void SessionLedger::Close(uint32_t worker) {
   fanout_[worker] = FanoutToAll();
 }
 
-void SessionLedger::CloseAll() {
-  std::vector<uint32_t> workers;
-  for (const DurableSession& session : writer_.job().session()) {
-    workers.push_back(session.worker());
-  }
-  for (const uint32_t worker : workers) {
-    Close(worker);
-  }
-}
-
 bool SessionLedger::closing() const {
   return std::ranges::any_of(writer_.job().session(), [](const DurableSession& session) {
     return session.state() == DurableSession::CLOSING;

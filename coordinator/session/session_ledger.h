@@ -30,7 +30,6 @@ class SessionLedger {
   void Open(uint32_t worker, uint64_t incarnation);
   // Begins to close the worker's session; no effect without one.
   void Close(uint32_t worker);
-  void CloseAll();
 
   // The commands to send now; each will be answered by OnResult.
   std::vector<ShardCommand> Due(absl::Duration now);

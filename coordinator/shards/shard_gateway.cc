@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "ps_server/client/shard_control.h"
 
@@ -16,10 +17,12 @@ class ControlGateway : public ShardGateway {
         session_(ShardControl::Create(options.address, options.session_deadline, options.fault)),
         job_(ShardControl::Create(options.address, options.job_deadline, options.fault)) {}
 
-  absl::StatusOr<ShardStatusReply> GetStatus() override { return status_->GetStatus(cluster_); }
-  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override {
-    ASSIGN_OR_RETURN(const CreateShardJobReply reply, job_->CreateJob(request));
-    return reply.shard_epoch();
+  void NoteJournal(const std::optional<JournalMark>& journal) override { journal_ = journal; }
+  absl::StatusOr<ShardStatusReply> GetStatus() override {
+    return status_->GetStatus(cluster_, journal_);
+  }
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
+    return job_->CreateJob(request);
   }
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override {
     return job_->RestoreJob(request);
@@ -47,6 +50,7 @@ class ControlGateway : public ShardGateway {
 
  private:
   const std::string cluster_;
+  std::optional<JournalMark> journal_;
   const std::unique_ptr<ShardControl> status_;
   const std::unique_ptr<ShardControl> session_;
   const std::unique_ptr<ShardControl> job_;
@@ -61,6 +65,17 @@ absl::Status Take(absl::StatusOr<Reply> reply, Reply* into) {
   return reply.status();
 }
 
+absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request, ShardGateway* shard) {
+  ASSIGN_OR_RETURN(const CreateShardJobReply reply, shard->CreateJob(request));
+  if (request.has_source() && !reply.from_source()) {
+    // Its slice is all zeros, and nobody is going to write it.
+    return absl::UnimplementedError(
+        absl::StrCat("it has not made its slice from that of ", request.source().job(),
+                     ", since it is of an earlier build; start all tasks from the same build"));
+  }
+  return reply.shard_epoch();
+}
+
 }  // namespace
 
 ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
@@ -72,7 +87,7 @@ ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
             shard->DeleteJob(command.job, command.job_term, command.term, command.call - 1);
       }
       if (answer.status.ok()) {
-        const absl::StatusOr<uint64_t> created = shard->CreateJob(command.create);
+        const absl::StatusOr<uint64_t> created = CreateJob(command.create, shard);
         answer.status = created.status();
         answer.shard_epoch = created.ok() ? *created : 0;
       }

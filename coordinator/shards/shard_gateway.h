@@ -1,13 +1,15 @@
 // ShardGateway: one parameter server as the coordinator uses it. An interface,
 // so that tests and a simulator can stand in for the network.
 //
-// Thread safety: GetStatus, Vector and one of the others may run at once. Every call
+// Thread safety: GetStatus, Vector and one of the others may run at once; NoteJournal is for the
+// thread that calls GetStatus. Every call
 // returns within a deadline; UNAVAILABLE and DEADLINE_EXCEEDED mean that the
 // shard was not reached. All calls are safe to repeat.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/shards/shard_command.h"
+#include "proto/journal_mark.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 
@@ -24,10 +27,11 @@ class ShardGateway {
  public:
   virtual ~ShardGateway() = default;
 
+  // What the next GetStatus tells the shard of the coordinator's journal; nothing: it keeps none.
+  virtual void NoteJournal(const std::optional<JournalMark>&) {}
   // Short deadline.
   virtual absl::StatusOr<ShardStatusReply> GetStatus() = 0;
-  // Returns the shard's epoch.
-  virtual absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) = 0;
+  virtual absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) = 0;
   // What another life of the shard had. May take longer than the deadline: to repeat it
   // asks whether it is done.
   virtual absl::StatusOr<RestoreShardJobReply> RestoreJob(

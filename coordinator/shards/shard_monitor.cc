@@ -108,6 +108,14 @@ const ShardJobStatus* ShardMonitor::job(uint32_t shard, const std::string& job,
   return nullptr;
 }
 
+std::vector<uint64_t> ShardMonitor::MemoryLimits() const {
+  std::vector<uint64_t> limits;
+  for (const ShardView& shard : shards_) {
+    limits.push_back(shard.status.memory_limit_bytes());
+  }
+  return limits;
+}
+
 std::set<std::string> ShardMonitor::TakenIds() const {
   std::set<std::string> taken;
   for (const ShardView& shard : shards_) {

@@ -35,6 +35,10 @@ struct ShardView {
 
   // In this life of the coordinator.
   bool was_heard() const { return last_seen_ms != 0; }
+  // Why others may not reach it at its address, as it says; of one that is not there nobody knows.
+  std::string trouble() const {
+    return state == State::kUp || state == State::kSuspect ? status.trouble() : "";
+  }
 };
 
 struct ShardChange {
@@ -72,6 +76,8 @@ class ShardMonitor {
   // The part of the last answer about one job; null without. `term` is that of its
   // submission.
   const ShardJobStatus* job(uint32_t shard, const std::string& job, uint64_t term) const;
+  // By shard, what it said that all jobs may take there; 0: it has said nothing.
+  std::vector<uint64_t> MemoryLimits() const;
   // Ids that slices on the shards have.
   std::set<std::string> TakenIds() const;
 

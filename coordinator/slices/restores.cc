@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/slices/lost_pushes.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 
@@ -40,7 +41,9 @@ ShardCommand Restores::RestoreCommand(const JobRecord& job, uint32_t shard) cons
   // second part of a chain begins when one is held.
   const uint64_t held = job.checkpoints.state().held();
   const bool pushed_to = job.stage() == JOB_ACTIVE && job.procedure()->pushes();
-  const uint64_t newest = job.stage() == JOB_ACTIVE ? held : std::max<uint64_t>(held, 1);
+  const uint64_t fallen = job.checkpoints.state().fallen_back_to();
+  const uint64_t last = fallen > 0 ? fallen : held;  // a shard may have gone on from an older one
+  const uint64_t newest = job.stage() == JOB_ACTIVE ? last : std::max<uint64_t>(last, 1);
   // The older of a shard's two generations is what workers go by, so that the one before `held`
   // will do as well, or an older one that a shard has gone on from since the one before was damaged
   // there; and no file of `held` at all means another folder.
@@ -48,8 +51,15 @@ ShardCommand Restores::RestoreCommand(const JobRecord& job, uint32_t shard) cons
       std::max(job.checkpoints.state().held_before(), std::min<uint64_t>(held, 1));
   request.set_least_generation(pushed_to ? before : newest);
   if (job.stage() != JOB_ENDED) {
-    request.set_held(held);
+    const auto& left_by = job.checkpoints.state().left_by();
+    const int index = static_cast<int>(shard);
+    request.set_held(std::max(held, index < left_by.size() ? left_by[index] : uint64_t{0}));
+    *request.mutable_left() = job.checkpoints.state().left();
+    if (const Downpour& downpour = job.plan.job.downpour(); downpour.local().has_fragments()) {
+      *request.mutable_fragments() = downpour.local().fragments();
+    }
   }
+  request.set_given_up_by(job.restores[shard].given_up_by);
   if (View(job).AwaitsFirstGeneration()) {
     // An older part is of parameters that another program wrote before.
     const CheckpointState& state = job.checkpoints.state();
@@ -93,6 +103,34 @@ void Restores::TakeCommands(absl::Duration now, std::vector<ShardCommand>* comma
       }
     }
   }
+}
+
+absl::StatusOr<std::vector<std::string>> Restores::GiveUp(uint32_t shard, const std::string& by,
+                                                          absl::Duration now) {
+  if (shard >= shards_.size()) {
+    return absl::NotFoundError(absl::StrCat("the cluster file has no ", ShardName(shard)));
+  }
+  if (shards_.shard(shard).state != ShardView::State::kUp) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        ShardName(shard), " at ", cluster_.ps(static_cast<int>(shard)).address(),
+        " does not answer: start it first, with an empty state folder if its own is gone; it says "
+        "then what that lacks"));
+  }
+  std::vector<std::string> waiting;
+  for (const auto& job : jobs_.jobs()) {
+    if (!View(*job).AwaitsRestore(shard)) {
+      continue;
+    }
+    waiting.push_back(job->id());
+    SliceRestore& restore = job->restores[shard];
+    if (restore.given_up_by.empty()) {
+      Log(absl::StrCat("job ", job->id(), ": ", by, " gives up ", ShardName(shard),
+                       "'s state folder, unless it is there"));
+    }
+    restore.given_up_by = by;
+    restore.not_before = now;
+  }
+  return waiting;
 }
 
 // ---- answers -----------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/job/controller.h"
 #include "coordinator/slices/slices.h"
@@ -27,6 +28,12 @@ class Restores : public Controller {
                 absl::Duration now) override;
   void OnShardRestarted(JobRecord* job, const ShardChange& change, const std::string& text,
                         absl::Duration now) override;
+
+  // The shard's state folder will not come back, says `by`: jobs that wait for it fail, unless it
+  // is there when the shard looks once more. Gives all that await an answer of the shard, about
+  // which it is to be repeated. NOT_FOUND, or FAILED_PRECONDITION where the shard does not answer.
+  absl::StatusOr<std::vector<std::string>> GiveUp(uint32_t shard, const std::string& by,
+                                                  absl::Duration now);
 
  private:
   ShardCommand RestoreCommand(const JobRecord& job, uint32_t shard) const;

@@ -4,14 +4,39 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/job/shard_reason.h"
 
 namespace monsoon {
 
 // ---- made and freed ----------------------------------------------------------
 
+const JobRecord* Slices::HeldSource(const JobRecord& job) const {
+  if (!job.state().has_source()) {
+    return nullptr;
+  }
+  const JobRecord* const source = jobs_.Lookup(job.state().source().job());
+  const bool held = source != nullptr &&
+                    source->state().term() == job.state().source().job_term() &&
+                    source->stage() == JOB_ENDED && !source->state().slices_lost();
+  return held ? source : nullptr;
+}
+
+bool Slices::AwaitsSource(const JobRecord& job) const {
+  const JobRecord* const source = HeldSource(job);
+  return source != nullptr && View(*source).AwaitsShard();
+}
+
 void Slices::AdvanceCreation(JobRecord* job, absl::Duration now) {
-  if (job->stage() == JOB_QUEUED && shards_.all_up()) {
+  if (job->stage() == JOB_QUEUED && job->state().has_source() && HeldSource(*job) == nullptr) {
+    registry_->End(
+        job, FAILED,
+        absl::StrCat("its slices were to be made from those of ", job->state().source().job(),
+                     ", which are not on the shards any more", View(*job).ResumeHint()),
+        now);
+    return;
+  }
+  if (job->stage() == JOB_QUEUED && shards_.all_up() && !AwaitsSource(*job)) {
     job->ChangeStage(JOB_CREATING, now);
     job->fanout = ShardFanout(shards_.size());
     job->fanout_after = registry_->calls;
@@ -21,7 +46,8 @@ void Slices::AdvanceCreation(JobRecord* job, absl::Duration now) {
   }
   if (!job->fanout.error().ok()) {
     registry_->End(job, FAILED,
-                   absl::StrCat("its slices cannot be created: ", job->fanout.error().message()),
+                   absl::StrCat("its slices cannot be created: ", job->fanout.error().message(),
+                                View(*job).ResumeHint()),
                    now);
     return;
   }
@@ -45,6 +71,15 @@ void Slices::WatchClient(JobRecord* job, absl::Duration now) {
   }
 }
 
+const JobRecord* Slices::MadeFrom(const JobRecord& job) const {
+  for (const auto& next : jobs_.jobs()) {
+    if (next->stage() < JOB_READY && HeldSource(*next) == &job) {
+      return next.get();
+    }
+  }
+  return nullptr;
+}
+
 void Slices::BeginDeletion(JobRecord* job, absl::Duration now) {
   job->ChangeStage(JOB_DELETING, now);
   job->fanout = ShardFanout(shards_.size());
@@ -57,17 +92,27 @@ void Slices::BeginDeletion(JobRecord* job, absl::Duration now) {
 }
 
 void Slices::TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
+  // Whether a slice of before has to make way, a shard says in its first answer of this life: one
+  // that stayed would keep its sessions, and nobody could write its initial parameters.
+  std::vector<bool> unheard(shards_.size());
+  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+    unheard[shard] = !shards_.shard(shard).was_heard();
+  }
   for (const auto& job : jobs_.jobs()) {
     if (job->stage() == JOB_CREATING || job->stage() == JOB_DELETING) {
-      for (const uint32_t shard : job->fanout.Due(now)) {
+      for (const uint32_t shard : job->fanout.Due(now, unheard)) {
         ShardCommand command;
         command.shard = shard;
         command.job = job->id();
         command.job_term = job->state().term();
         if (job->stage() == JOB_CREATING) {
           command.kind = ShardCommand::Kind::kCreateJob;
+          job->figures.creations[shard].told = shards_.shard(shard).status.shard_epoch();
           command.create = job->plan.CreateRequest(job->id(), shard, job->state().init());
           command.create.set_job_term(job->state().term());
+          if (job->state().has_source()) {
+            *command.create.mutable_source() = job->state().source();
+          }
           command.create.set_term(term());
           // Parts of slices before it go, too, also of those that died with their shard.
           command.replace = shards_.job(shard, job->id(), job->state().term()) != nullptr ||
@@ -83,7 +128,11 @@ void Slices::TakeCommands(absl::Duration now, std::vector<ShardCommand>* command
 
 void Slices::OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
                       absl::Duration now) {
-  const absl::Status& status = answer.status;
+  // A shard that was started anew has not got its slice of the source back yet; where that is gone
+  // the next poll tells.
+  const bool source_returns = absl::IsNotFound(answer.status) && HeldSource(*job) != nullptr;
+  const absl::Status status =
+      source_returns ? absl::UnavailableError(answer.status.message()) : answer.status;
   if (command.kind == ShardCommand::Kind::kDeleteJob) {
     if (job->stage() == JOB_DELETING) {
       job->fanout.OnResult(command.shard, status, now);
@@ -92,6 +141,7 @@ void Slices::OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAn
   }
   if (job->stage() == JOB_CREATING && command.call > job->fanout_after) {
     if (status.ok()) {
+      job->figures.creations[command.shard] = SliceCreation();
       job->Make([&](StateUpdate* update) {
         update->mutable_shard_created()->set_shard(command.shard);
         update->mutable_shard_created()->set_epoch(answer.shard_epoch);
@@ -177,14 +227,48 @@ void Slices::FindMissingSlices(uint32_t shard, uint64_t round, absl::Duration no
   }
 }
 
+void Slices::OnFreshShard(JobRecord* job, const ShardChange& change, const std::string& text,
+                          absl::Duration now) {
+  CountDeath(job, change, text, now);
+  LoseSlices(job, Loss::kRestarted, text, now);
+}
+
+void Slices::CountDeath(JobRecord* job, const ShardChange& change, const std::string& text,
+                        absl::Duration now) {
+  SliceCreation& creation = job->figures.creations[change.shard];
+  if (job->stage() != JOB_CREATING || creation.told == 0 ||
+      creation.told == shards_.shard(change.shard).status.shard_epoch()) {
+    return;
+  }
+  creation.told = 0;
+  ++creation.deaths;
+  const std::string task = ShardName(change.shard);
+  job->AddEvent(now, "shard_restarted", task, absl::StrCat(text, " before it had made its slice"));
+  if (creation.deaths < kMostCreationDeaths) {
+    return;
+  }
+  const double mib = static_cast<double>(job->plan.shard_bytes[change.shard]) / (1 << 20);
+  registry_->End(
+      job, FAILED,
+      absl::StrFormat("%s; it has died %d times in a row while it made its slice of job %s, which "
+                      "takes %.1f MiB there: is that more memory than the process may have? Its "
+                      "log, or the kernel's (dmesg), tells how it died. Give it more memory, or "
+                      "more ps tasks to the cluster; ps.memory_limit_mib refuses such a job at "
+                      "submit",
+                      text, creation.deaths, job->id(), mib),
+      now);
+}
+
 void Slices::LoseSlices(JobRecord* job, Loss loss, const std::string& reason, absl::Duration now) {
   const bool gone = loss != Loss::kUnreachable;
   if (!job->state().slices_begun() || job->stage() == JOB_DELETING) {
     return;
   }
-  // Initial parameters that a program has can be made again as long as nobody has trained.
+  // Initial parameters that a program has, or another job's slices, can be taken again as long as
+  // nobody has trained.
   const bool has_sessions = job->ledger() != nullptr && !job->ledger()->empty();
-  const bool again = job->written_by_program() && job->stage() <= JOB_ACTIVE;
+  const bool again = (job->written_by_program() && job->stage() <= JOB_ACTIVE) ||
+                     (HeldSource(*job) != nullptr && job->stage() < JOB_ACTIVE);
   const bool touched = (has_sessions && !again) || job->started().has_value();
   const bool written = touched || (job->state().init() && job->state().slices_ready() && !again);
   const char* const kinds[] = {"shard_lost", "shard_restarted", "slice_deleted",
@@ -262,6 +346,11 @@ void Slices::AbandonShards(JobRecord* job, absl::Duration now) {
 std::string Slices::WaitsFor(const JobRecord& job, Moment moment) const {
   if (const std::string shards = ShardReason(job, *registry_, moment.now); !shards.empty()) {
     return absl::StrCat("waits for ", shards);
+  }
+  if (job.stage() == JOB_QUEUED && AwaitsSource(job)) {
+    const JobRecord& source = *HeldSource(job);
+    return absl::StrCat("its slices are made from those of ", source.id(), ", which waits for ",
+                        ShardReason(source, *registry_, moment.now));
   }
   if (job.active() || (job.stage() == JOB_READY && job.written_by_program())) {
     return "";

@@ -3,10 +3,23 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/random.h"
 
 namespace monsoon {
+namespace {
+
+// Microseconds: a clock that is behind by less soon takes over again.
+constexpr uint64_t kMostDrawn = 1000000;
+
+}  // namespace
 
 // ---- the term ----------------------------------------------------------------
+
+void Terms::BeginLife(int64_t unix_ms) {
+  const uint64_t drawn =
+      Philox4x32(term(), registry_->pid, static_cast<uint64_t>(unix_ms))[0] % kMostDrawn;
+  TakeTerm(term() == 0 ? 0 : term() + drawn, unix_ms);
+}
 
 void Terms::TakeTerm(uint64_t above, int64_t unix_ms) {
   StateUpdate update;

@@ -21,6 +21,10 @@ class Terms : public Controller {
   explicit Terms(Registry* registry) : Controller(registry) {}
 
   // ---- the term ----
+  // That of this life. Where the clock is behind the last one it is so far above that as nobody
+  // else draws: the lives of a state folder and of an older copy of it would have the same term
+  // otherwise, and a worker's incarnation in one would be another's in the other.
+  void BeginLife(int64_t unix_ms);
   // One above every earlier one and `above`: the wall clock, in microseconds.
   void TakeTerm(uint64_t above, int64_t unix_ms);
   // A shard has obeyed `seen` last.

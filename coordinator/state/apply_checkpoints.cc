@@ -32,6 +32,12 @@ absl::Status Hold(const CheckpointHeld& held, CheckpointState* state) {
   state->set_held_ordered_ns(state->ordered_ns());
   state->set_held_ns(held.at_ns());
   state->set_held_ordered_ms(state->context().ordered_ms());
+  auto* const left = state->mutable_left();
+  left->erase(std::remove_if(left->begin(), left->end(),
+                             [state](const LeftSession& session) {
+                               return session.generation() <= state->held_before();
+                             }),
+              left->end());
   return absl::OkStatus();
 }
 
@@ -40,6 +46,25 @@ absl::Status Request(const CheckpointRequested& request, CheckpointState* state)
     return absl::FailedPreconditionError("it was asked for before");
   }
   state->set_requested(request.generation());
+  return absl::OkStatus();
+}
+
+absl::Status LeaveBy(const SessionDurable& durable, int shards, CheckpointState* state) {
+  if (durable.generation_size() != shards) {
+    return absl::FailedPreconditionError("it is of other shards");
+  }
+  state->mutable_left_by()->Resize(shards, 0);
+  for (int shard = 0; shard < shards; ++shard) {
+    state->set_left_by(shard, std::max(state->left_by(shard), durable.generation(shard)));
+  }
+  if (!durable.has_session()) {
+    return absl::OkStatus();
+  }
+  const LeftSession& session = durable.session();
+  const auto known = std::ranges::find_if(*state->mutable_left(), [&](const LeftSession& each) {
+    return each.worker() == session.worker() && each.incarnation() == session.incarnation();
+  });
+  *(known == state->mutable_left()->end() ? state->add_left() : &*known) = session;
   return absl::OkStatus();
 }
 
@@ -77,6 +102,9 @@ absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kCheckpointRequested:
       status = Request(update.checkpoint_requested(), &next);
       break;
+    case StateUpdate::kSessionDurable:
+      status = LeaveBy(update.session_durable(), job->shard_epoch_size(), &next);
+      break;
     case StateUpdate::kCheckpointAbandoned:
       status = Abandon(&next);
       break;
@@ -85,6 +113,7 @@ absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job) {
         status = absl::FailedPreconditionError("it is in memory only, or has no reason to be");
       }
       next.set_ordered(0);
+      next.clear_left();
       break;
     case StateUpdate::kBestGeneration:
       if (update.best_generation().generation() <= job->best().generation() ||

@@ -62,6 +62,9 @@ absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
     return absl::FailedPreconditionError(absl::StrCat(
         JobStage_Name(change.stage()), " cannot follow ", JobStage_Name(job->stage())));
   }
+  if (change.stage() == JOB_CREATING && job->plan().awaits_data()) {
+    return absl::FailedPreconditionError("nobody has looked at its data yet");
+  }
   const bool ends =
       change.stage() == JOB_ENDING || (change.stage() == JOB_ENDED && job->stage() != JOB_ENDING);
   if (ends && change.end_state() < SUCCEEDED) {
@@ -124,6 +127,16 @@ absl::Status LosePushes(const LostPushes& lost, DurableJob* job) {
   return absl::OkStatus();
 }
 
+// Nothing is built on the plan before.
+absl::Status TakeData(const StoredJobPlan& seen, DurableJob* job) {
+  if (!job->plan().awaits_data() || job->stage() != JOB_QUEUED || seen.awaits_data() ||
+      seen.shard_bytes_size() != job->plan().shard_bytes_size()) {
+    return absl::FailedPreconditionError("the job does not wait for such a plan");
+  }
+  *job->mutable_plan() = seen;
+  return absl::OkStatus();
+}
+
 absl::Status ChooseWriter(const InitialWriter& writer, DurableJob* job) {
   if (job->stage() != JOB_READY || job->client_started()) {
     return absl::FailedPreconditionError("nobody is to write its initial parameters");
@@ -174,6 +187,8 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
       job->set_end_state(update.reason_changed().end_state());
       job->set_reason(update.reason_changed().reason());
       return absl::OkStatus();
+    case StateUpdate::kDataSeen:
+      return TakeData(update.data_seen().plan(), job);
     case StateUpdate::kClientStarted:
       job->set_client_started(true);
       return absl::OkStatus();

@@ -22,6 +22,14 @@ absl::Status ChangeSession(const DurableSession& change, DurableJob* job) {
   return absl::OkStatus();
 }
 
+absl::Status NoteReported(const WorkerFigures& figures, DurableJob* job) {
+  if (FindWorker(job->session(), figures.worker()) == nullptr) {
+    return absl::FailedPreconditionError("the worker has no session");
+  }
+  *TakeWorker(job->mutable_session(), figures.worker())->mutable_reported() = figures.stats();
+  return absl::OkStatus();
+}
+
 // Rising, each once.
 void AddExcluded(uint32_t worker, DurableJob* job) {
   auto* const list = job->mutable_excluded();
@@ -48,6 +56,8 @@ absl::Status ApplyToSessions(const StateUpdate& update, DurableJob* job) {
           update.session_counted().stats(),
           TakeWorker(job->mutable_closed(), update.session_counted().worker())->mutable_stats());
       return absl::OkStatus();
+    case StateUpdate::kSessionReported:
+      return NoteReported(update.session_reported(), job);
     case StateUpdate::kReplicaFailed: {
       ReplicaFailures* const failures =
           TakeWorker(job->mutable_failures(), update.replica_failed().worker());

@@ -20,6 +20,9 @@ DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
   job.set_created_ms(submitted.created_ms());
   job.set_init(submitted.init());
   job.set_term(submitted.term());
+  if (submitted.has_source()) {
+    *job.mutable_source() = submitted.source();
+  }
   if (submitted.has_resume()) {
     *job.mutable_resume() = submitted.resume();
   }
@@ -31,7 +34,7 @@ DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
 
 }  // namespace
 
-absl::Status CoordinatorState::Apply(const StateUpdate& update) {
+absl::Status CoordinatorState::ApplyToCluster(const StateUpdate& update) {
   if (update.has_worker_joined()) {
     const WorkerIncarnation& joined = update.worker_joined();
     if (joined.incarnation() <= incarnation(joined.worker())) {
@@ -58,6 +61,15 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
     snapshot_.set_term(update.term_taken().term());
     return absl::OkStatus();
   }
+  if (update.has_journal_named()) {
+    const JournalNamed& named = update.journal_named();
+    const JournalNamed& known = snapshot_.journal();
+    if (named.id() == 0 || (named.id() == known.id() && named.replaces() == known.replaces())) {
+      return absl::FailedPreconditionError("it has that name, or none");
+    }
+    *snapshot_.mutable_journal() = named;
+    return absl::OkStatus();
+  }
   if (update.has_shard_seen()) {
     const ShardSeen& seen = update.shard_seen();
     auto* const list = snapshot_.mutable_shard();
@@ -66,6 +78,20 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
     const auto index = static_cast<int>(place - list->begin());
     *(known ? list->Mutable(index) : InsertAt(list, index)) = seen;
     return absl::OkStatus();
+  }
+  return absl::InternalError("an update of no cluster");
+}
+
+absl::Status CoordinatorState::Apply(const StateUpdate& update) {
+  switch (update.change_case()) {
+    case StateUpdate::kWorkerJoined:
+    case StateUpdate::kWorkerDrained:
+    case StateUpdate::kTermTaken:
+    case StateUpdate::kJournalNamed:
+    case StateUpdate::kShardSeen:
+      return ApplyToCluster(update);
+    default:
+      break;
   }
   auto* const jobs = snapshot_.mutable_job();
   const auto found = std::ranges::find(*jobs, update.job(), &DurableJob::id);
@@ -103,6 +129,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kWorkerJoined:
     case StateUpdate::kWorkerDrained:
     case StateUpdate::kTermTaken:
+    case StateUpdate::kJournalNamed:
     case StateUpdate::kShardSeen:
     case StateUpdate::kJobSubmitted:
     case StateUpdate::kJobRemoved:
@@ -111,6 +138,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kStageChanged:
     case StateUpdate::kReasonChanged:
     case StateUpdate::kClientStarted:
+    case StateUpdate::kDataSeen:
     case StateUpdate::kWriterChosen:
     case StateUpdate::kShardCreated:
     case StateUpdate::kSlicesLost:
@@ -120,6 +148,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kSessionChanged:
     case StateUpdate::kSessionRemoved:
     case StateUpdate::kSessionCounted:
+    case StateUpdate::kSessionReported:
     case StateUpdate::kReplicaFailed:
     case StateUpdate::kWorkerExcluded:
     case StateUpdate::kTrainFingerprint:
@@ -129,6 +158,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kCheckpointHeld:
     case StateUpdate::kCheckpointRequested:
     case StateUpdate::kCheckpointAbandoned:
+    case StateUpdate::kSessionDurable:
     case StateUpdate::kStorageGivenUp:
     case StateUpdate::kBestGeneration:
       return internal::ApplyToCheckpoints(update, job);

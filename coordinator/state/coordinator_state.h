@@ -67,6 +67,8 @@ class CoordinatorState {
   std::string Serialize() const;
 
  private:
+  // Of updates that are not about one job.
+  absl::Status ApplyToCluster(const StateUpdate& update);
   absl::Status ApplyToJob(const StateUpdate& update, DurableJob* job);
 
   CoordinatorSnapshot snapshot_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/metrics/latency_histogram.h"
 #include "coordinator/job/outer_optimizer.h"
 #include "coordinator/state/add_figures.h"
@@ -113,7 +114,13 @@ void FillFigures(const ReplicaStats& sum, JobDescription* description) {
   }
 }
 
-void FillRecent(const JobFigures& figures, absl::Duration now, JobDescription::Latency* latency) {
+void FillRecent(const JobFigures& figures, absl::Duration now, JobDescription* description) {
+  const std::map<uint64_t, uint64_t> staleness = figures.recent_staleness.Sum(now);
+  if (const std::optional<uint64_t> p50 = ValueQuantile(staleness, 0.5)) {
+    description->set_recent_staleness_p50(*p50);
+    description->set_recent_staleness_p99(*ValueQuantile(staleness, 0.99));
+  }
+  JobDescription::Latency* const latency = description->mutable_latency_ms();
   if (const std::optional<double> fetch = figures.recent_fetch.Median(now)) {
     latency->set_recent_fetch_p50(*fetch);
   }
@@ -144,6 +151,21 @@ void FillMember(const Member& member, absl::Duration now, JobDescription::Worker
   worker->set_last_seen_ms(member.last_seen_ms);
   if (member.was_heard()) {
     worker->set_silent_s(absl::ToDoubleSeconds(now - member.last_seen));
+  }
+}
+
+// Of all sessions of worker->task(), whose figures are `sum`, and of the last seconds.
+void FillStaleness(const JobFigures& figures, const ReplicaStats& sum, absl::Duration now,
+                   JobDescription::Worker* worker) {
+  if (const auto p50 = ValueQuantile(Ordered(sum.staleness()), 0.5)) {
+    worker->set_staleness_p50(*p50);
+  }
+  const auto recent = figures.worker_staleness.find(worker->task());
+  if (recent == figures.worker_staleness.end()) {
+    return;
+  }
+  if (const auto p50 = ValueQuantile(recent->second.Sum(now), 0.5)) {
+    worker->set_recent_staleness_p50(*p50);
   }
 }
 
@@ -189,9 +211,7 @@ void FillWorkers(const JobRecord& job, const Registry& registry, absl::Duration 
     worker->set_examples(sum.examples());
     worker->set_fetches(sum.fetches());
     worker->set_pushes(sum.pushes());
-    if (const auto p50 = ValueQuantile(Ordered(sum.staleness()), 0.5)) {
-      worker->set_staleness_p50(*p50);
-    }
+    FillStaleness(job.figures, sum, now, worker);
     if (job.procedure() != nullptr) {
       worker->set_blocks_done(job.procedure()->work_done_by(index));
     }
@@ -274,6 +294,23 @@ void FillTestResults(const JobProcedure& procedure, JobDescription* description)
   }
 }
 
+// Of all shards and workers: which of them the job needs, or will, is not known here.
+void FillTroubles(const Registry& registry, JobDescription* description) {
+  const auto add = [&](const std::string& task, const std::string& text) {
+    if (!text.empty()) {
+      JobDescription::Trouble* const trouble = description->add_trouble();
+      trouble->set_task(task);
+      trouble->set_text(text);
+    }
+  };
+  for (uint32_t i = 0; i < registry.shards.size(); ++i) {
+    add(absl::StrCat("ps/", i), registry.shards.shard(i).trouble());
+  }
+  for (uint32_t i = 0; i < registry.membership.size(); ++i) {
+    add(absl::StrCat("worker/", i), registry.membership.member(i).trouble());
+  }
+}
+
 }  // namespace
 
 JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
@@ -293,7 +330,7 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   FillProgress(job, summary.percent(), !summary.reason().empty(), now,
                description.mutable_progress());
   FillFigures(job.figures.totals.Sum(), &description);
-  FillRecent(job.figures, now, description.mutable_latency_ms());
+  FillRecent(job.figures, now, &description);
   description.mutable_counts()->set_restores(job.state().restores());
   FillWorkers(job, registry, now, &description);
   FillShards(job, registry.cluster, &description);
@@ -308,6 +345,9 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
   description.set_mode(ModeName(job.plan.job));
   description.set_outer_optimizer(OuterOptimizerText(job.plan.job, job.plan.sharers));
   *description.mutable_event() = job.state().event();
+  if (!job.ended_or_deleting()) {
+    FillTroubles(registry, &description);
+  }
   return description;
 }
 

@@ -10,8 +10,11 @@
 namespace monsoon {
 
 std::string WaitReasons::Of(const JobRecord& job, Moment moment) const {
-  if (!journal_trouble_.empty() && !job.ended_or_deleting()) {
-    return absl::StrCat("waits for the coordinator to write its state: ", journal_trouble_);
+  if (!guard_.trouble().empty() && !job.ended_or_deleting()) {
+    return absl::StrCat("waits for the coordinator to write its state: ", guard_.trouble());
+  }
+  if (!guard_.waits_for().empty() && !job.ended_or_deleting()) {
+    return absl::StrCat("waits for ", guard_.waits_for());
   }
   // A job that would have ended by now has its reason to end already, and waits all the same.
   if (std::string end = checkpoints_.WaitsForEnd(job, moment); !end.empty()) {

@@ -8,18 +8,20 @@
 
 #include "coordinator/checkpoints/checkpoints.h"
 #include "coordinator/job/controller.h"
+#include "coordinator/slices/journal_guard.h"
 
 namespace monsoon {
 
 class WaitReasons {
  public:
   // `order`: whom to ask. All outlive this.
-  WaitReasons(const Registry* registry, const Checkpoints* checkpoints,
+  WaitReasons(const Registry* registry, const Checkpoints* checkpoints, const JournalGuard* guard,
               std::vector<const Controller*> order)
-      : registry_(*registry), checkpoints_(*checkpoints), order_(std::move(order)) {}
+      : registry_(*registry),
+        checkpoints_(*checkpoints),
+        guard_(*guard),
+        order_(std::move(order)) {}
 
-  // Why updates of the state cannot be kept now; "": they can.
-  void NoteJournal(const std::string& trouble) { journal_trouble_ = trouble; }
   // Why the job waits, or ended; "" while nothing is missing.
   std::string Of(const JobRecord& job, Moment moment) const;
 
@@ -31,8 +33,8 @@ class WaitReasons {
 
   const Registry& registry_;
   const Checkpoints& checkpoints_;
+  const JournalGuard& guard_;
   const std::vector<const Controller*> order_;
-  std::string journal_trouble_;
 };
 
 }  // namespace monsoon

@@ -310,13 +310,18 @@ void CheckpointKeeper::Write(const JobKey& key) {
   }
   // Before the cut: what is applied meanwhile counts as newer.
   const uint64_t applied = slice->figures()->applied();
-  const absl::StatusOr<WrittenPart> part =
-      WritePart(storage_, options_.state_dir, *slice, order, options_.check_owner, [&] {
+  const absl::StatusOr<WrittenPart> part = WritePart(
+      storage_, options_.state_dir, *slice, order,
+      [&]() -> absl::Status {
+        RETURN_IF_ERROR(options_.check_owner());
+        return SetPassedOverAside(key);
+      },
+      [&] {
         MutexLock lock(&mutex_);
         return !stopping_ && !jobs_.at(key).deleted && !slice->given_up();
       });
   if (part.ok()) {
-    slice->checkpoint()->NoteWritten(part->stripes);
+    slice->checkpoint()->NoteWritten(part->manifest.generation(), part->stripes);
     if (slice->tables() != nullptr) {
       slice->tables()->NoteWritten(part->rows);
     }
@@ -342,6 +347,34 @@ void CheckpointKeeper::Write(const JobKey& key) {
   if (part.ok() && first && order.has_known_jobs()) {
     Prune(order.known_jobs());
   }
+}
+
+absl::Status CheckpointKeeper::SetPassedOverAside(const JobKey& key) {
+  std::vector<PartFiles> passed_over;
+  std::string folder;
+  {
+    MutexLock lock(&mutex_);
+    KeptParts& parts = jobs_.at(key).parts;
+    passed_over = parts.TakePassedOver();
+    folder = parts.folder();
+  }
+  if (passed_over.empty()) {
+    return absl::OkStatus();
+  }
+  absl::Status result;
+  for (PartFiles& files : passed_over) {
+    const absl::Status status = SetPartAside(storage_, &files);
+    result.Update(status);
+    MutexLock lock(&mutex_);
+    KeptParts& parts = jobs_.at(key).parts;
+    if (status.ok()) {
+      parts.NotRemoved(std::move(files));
+    } else {
+      parts.PassOver(std::move(files));
+    }
+  }
+  RETURN_IF_ERROR(result);
+  return storage_->SyncFolder(folder);
 }
 
 void CheckpointKeeper::NoteWritten() {

@@ -100,6 +100,8 @@ class CheckpointKeeper {
   void Run();
   // Writes what `key` has ordered; takes and gives up the lock.
   void Write(const JobKey& key);
+  // Before the next part of `key` is known on the disk.
+  absl::Status SetPassedOverAside(const JobKey& key);
   // Tells that this life has written a part, once.
   void NoteWritten();
   // Removes what the newer part at `key` has made needless.

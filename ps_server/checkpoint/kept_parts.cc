@@ -56,11 +56,16 @@ absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const 
     return std::vector<OwnPart>();
   }
   RETURN_IF_ERROR(names.status());
-  // By what to list them by, and by whether they have their last names.
-  std::map<std::tuple<uint64_t, uint64_t, uint32_t, bool>, OwnPart> parts;
+  // By what to list them by, and by the prefix of their names, which the last ones do without.
+  enum Prefix : size_t { kTemporary, kPassedOver, kNone };
+  constexpr absl::string_view kPrefixes[] = {kTemporaryPrefix, kPassedOverPrefix, ""};
+  std::map<std::tuple<uint64_t, uint64_t, uint32_t, size_t>, OwnPart> parts;
   for (const std::string& file_name : *names) {
     absl::string_view stem = file_name;
-    const bool temporary = absl::ConsumePrefix(&stem, kTemporaryPrefix);
+    size_t prefix = kTemporary;
+    while (!absl::ConsumePrefix(&stem, kPrefixes[prefix])) {
+      ++prefix;
+    }
     const bool manifest = absl::ConsumeSuffix(&stem, kManifestEnding);
     if (!manifest && !absl::ConsumeSuffix(&stem, kPartEnding)) {
       continue;
@@ -69,12 +74,12 @@ absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const 
     if (!name.has_value() || name->shard != shard) {
       continue;
     }
-    OwnPart& part = parts[{name->generation, name->epoch, name->shards, !temporary}];
+    OwnPart& part = parts[{name->generation, name->epoch, name->shards, prefix}];
     part.name = *name;
-    part.whole = part.whole || (manifest && !temporary);
-    const std::string prefix = temporary ? kTemporaryPrefix : "";
-    part.files = {InFolder(folder, prefix + name->Text(kManifestEnding)),
-                  InFolder(folder, prefix + name->Text(kPartEnding))};
+    part.whole = part.whole || (manifest && prefix == kNone);
+    part.passed_over = part.passed_over || (manifest && prefix == kPassedOver);
+    part.files = {InFolder(folder, absl::StrCat(kPrefixes[prefix], name->Text(kManifestEnding))),
+                  InFolder(folder, absl::StrCat(kPrefixes[prefix], name->Text(kPartEnding)))};
   }
   std::vector<OwnPart> newest_first;
   for (auto& [key, part] : parts) {
@@ -90,6 +95,14 @@ absl::Status RemovePart(Storage* storage, const PartFiles& files) {
   MONSOON_FAIL_POINT_STATUS("checkpoint.manifest_deleted");
   RETURN_IF_ERROR(storage->Remove(files.file));
   MONSOON_FAIL_POINT_STATUS("checkpoint.part_deleted");
+  return absl::OkStatus();
+}
+
+absl::Status SetPartAside(Storage* storage, PartFiles* files) {
+  const std::string aside = InFolder(FolderOf(files->manifest),
+                                     absl::StrCat(kPassedOverPrefix, NameOfPath(files->manifest)));
+  RETURN_IF_ERROR(storage->Rename(files->manifest, aside));
+  files->manifest = aside;
   return absl::OkStatus();
 }
 

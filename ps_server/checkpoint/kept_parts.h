@@ -35,7 +35,8 @@ inline constexpr char kServerStops[] = "the server stops";
 struct OwnPart {
   PartName name;
   PartFiles files;
-  bool whole = false;  // else what a life left that died while it wrote
+  bool whole = false;        // else what a life left that died while it wrote, or
+  bool passed_over = false;  // what was whole once (SetPartAside)
 };
 // The newest generation first, and of one generation the newest epoch. Not opened. Empty
 // without the folder.
@@ -44,6 +45,10 @@ absl::StatusOr<std::vector<OwnPart>> ListOwnParts(const Storage& storage, const 
 
 // The manifest first: without it the rest is no part.
 absl::Status RemovePart(Storage* storage, const PartFiles& files);
+
+// Gives the manifest another name: the files still tell that their generation was written here, and
+// are no part any more. `files` are what they are called then.
+absl::Status SetPartAside(Storage* storage, PartFiles* files);
 
 class KeptParts {
  public:
@@ -68,6 +73,12 @@ class KeptParts {
   // It is there, and not one of those: the next Add says it again.
   void NotRemoved(PartFiles files) { leftover_.push_back(std::move(files)); }
 
+  // It is damaged, and the slice has gone on from an older part. Such are set aside before the
+  // next part is on the disk: they must not count as damaged beside that one, should it be damaged
+  // too.
+  void PassOver(PartFiles files) { passed_over_.push_back(std::move(files)); }
+  std::vector<PartFiles> TakePassedOver() { return std::exchange(passed_over_, {}); }
+
  private:
   struct Part {
     uint64_t generation = 0;
@@ -80,6 +91,7 @@ class KeptParts {
   std::string folder_;
   std::deque<Part> parts_;  // rising
   std::vector<PartFiles> leftover_;
+  std::vector<PartFiles> passed_over_;
 };
 
 // Removes this task's parts of all but the newest `keep` jobs in `state_dir` that are

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/checkpoint.pb.h"
+#include "proto/downpour.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/checkpoint/keeper_fixture.h"
 #include "ps_server/checkpoint/marks_folder.h"
@@ -30,9 +31,21 @@ class LostPushesTest : public CheckpointKeeperTest {
     shard_.reset();
     marks_ = std::make_unique<MarksFolder>(
         absl::StrCat(::testing::TempDir(), "/",
-                     ::testing::UnitTest::GetInstance()->current_test_info()->name()),
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name(), folder_),
         boot);
     Restart();
+  }
+  // The power fails, and takes all marks along.
+  void NextLifeWithoutMarks() {
+    folder_ += "+";
+    NextLife("boot-2");
+  }
+  // The coordinator says that a session has left, and how much it had pushed.
+  void TellLeft(const SessionKey& session, uint64_t pushes) {
+    LeftSession* const left = &left_.emplace_back();
+    left->set_worker(session.worker());
+    left->set_incarnation(session.incarnation());
+    left->set_pushes(pushes);
   }
 
   void PushAndWrite(uint64_t generation) {
@@ -61,6 +74,7 @@ class LostPushesTest : public CheckpointKeeperTest {
     for (const SessionKey& session : sessions) {
       *request.add_session() = session;
     }
+    request.mutable_left()->Assign(left_.begin(), left_.end());
     const absl::StatusOr<RestoreShardJobReply> reply = keeper_->Restore(shard_.get(), request);
     EXPECT_OK(reply);
     std::vector<std::string> lines;
@@ -69,6 +83,9 @@ class LostPushesTest : public CheckpointKeeperTest {
     }
     return lines;
   }
+
+  std::string folder_;
+  std::vector<LeftSession> left_;
 };
 
 TEST_F(LostPushesTest, OfASessionThatWasClosedBeforeItsPushesWereWritten) {
@@ -183,6 +200,81 @@ TEST_F(LostPushesTest, NothingOfASessionThatIsClosedAfterIt) {
   Push();
   Push();
   EXPECT_EQ(Close(), "");
+}
+
+// ---- sessions that have left ---------------------------------------------------------
+
+TEST_F(LostPushesTest, OfASessionThatHasLeftAllIsToldThoughThePowerFails) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  Push();
+  Push();
+  ASSERT_OK(shard_->CloseSession(session_));
+  TellLeft(session_, 4);
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({}), ElementsAre("0#1: 3-4, 8"));
+  EXPECT_THAT(Restore({}), ElementsAre("0#1: 3-4, 8"));  // the answer may have been lost
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({}), ElementsAre("0#1: 3-4, 8"));
+  // What the next parts lack of it is not told as if it were all of it.
+  Write(shard_->FindJob("a-1", 3), 2);
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({}), ElementsAre("0#1: 3-4, 8"));
+}
+
+TEST_F(LostPushesTest, OfASessionThatHasLeftAndThatThePartHasNotSeen) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  SessionKey other = session_;
+  other.set_worker(3);
+  ASSERT_OK(shard_->OpenSession(other));
+  session_ = other;
+  sequence_ = 0;
+  Push();
+  ASSERT_OK(shard_->CloseSession(other));
+  TellLeft(other, 1);
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({}), ElementsAre("3#1: 1-1, 4"));
+}
+
+TEST_F(LostPushesTest, NothingOfASessionThatHasLeftAndThatThePartHolds) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  ASSERT_OK(shard_->CloseSession(session_));
+  TellLeft(session_, 2);
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({}), IsEmpty());
+  // So long after the close that parts have no windows of it.
+  for (uint64_t generation = 2; generation <= 6; ++generation) {
+    Write(shard_->FindJob("a-1", 3), generation);
+  }
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({}), IsEmpty());
+}
+
+// The coordinator has not heard its goodbye yet.
+TEST_F(LostPushesTest, OfASessionThatHasLeftAndIsClosedAfterTheRestore) {
+  MakeJob("a-1");
+  PushAndWrite(1);
+  Push();
+  TellLeft(session_, 3);
+  NextLifeWithoutMarks();
+  EXPECT_THAT(Restore({session_}), IsEmpty());
+  EXPECT_EQ(Close(), "0#1: 3-3, 4");
+}
+
+// With two fragments a stripe has every other push.
+TEST_F(LostPushesTest, OfASessionThatHasLeftAndPushesInFragments) {
+  RestoreShardJobRequest request;
+  *request.mutable_create() = MakeCreate("a-1");
+  request.mutable_create()->set_written_by_client(false);
+  request.mutable_fragments()->set_count(2);
+  request.mutable_fragments()->set_order(Fragments::BY_STRIPE);
+  TellLeft(session_, 3);
+  request.mutable_left()->Assign(left_.begin(), left_.end());
+  ASSERT_OK_AND_ASSIGN(const RestoreShardJobReply reply, keeper_->Restore(shard_.get(), request));
+  ASSERT_EQ(reply.lost_size(), 1);
+  EXPECT_EQ(Text(reply.lost(0)), "0#0: 1-2, 6");  // two stripes have two, two have one
 }
 
 // Blocks count as done whose pushes such a part would lack.

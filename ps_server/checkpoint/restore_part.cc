@@ -11,8 +11,12 @@
 #include "common/base/status.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/checkpoint/manifest.h"
+#include "common/model/fragment_map.h"
+#include "common/model/parameter_layout.h"
+#include "common/model/shard_map.h"
 #include "common/storage/file_path.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "ps_server/shard/slice_sessions.h"
 
 namespace monsoon {
 namespace {
@@ -97,6 +101,9 @@ class Restoration {
       if (generation_ > 0 && part.name.generation > generation_ &&
           part.name.epoch == job_->shard_epoch()) {
         overtaken_.push_back(std::move(part.files));
+      } else if (part.whole && newest_ == nullptr &&
+                 damaged_generations_.contains(part.name.generation)) {
+        passed_over_.push_back(std::move(part.files));
       } else {
         leftover_.push_back(std::move(part.files));
       }
@@ -130,6 +137,9 @@ class Restoration {
     }
     for (PartFiles& files : leftover_) {
       parts.NotRemoved(std::move(files));
+    }
+    for (PartFiles& files : passed_over_) {
+      parts.PassOver(std::move(files));
     }
     return parts;
   }
@@ -235,6 +245,7 @@ class Restoration {
   std::vector<std::string> damaged_;
   std::set<uint64_t> damaged_generations_;
   std::vector<PartFiles> leftover_;
+  std::vector<PartFiles> passed_over_;
   std::vector<PartFiles> overtaken_;
 };
 
@@ -253,20 +264,48 @@ absl::Status NoGoodPart(const std::string& folder, uint32_t shard,
                    damaged.empty() ? "" : absl::StrCat(" (", absl::StrJoin(damaged, "; "), ")")));
 }
 
-// Whether the folder can be the one to which the generation was written that all shards hold: any
-// of its files tells, damaged or not.
+// The last sequences here of those that have left.
+absl::StatusOr<std::vector<LeftPushes>> LeftOf(const RestoreShardJobRequest& request,
+                                               const ShardMap& map) {
+  FragmentMap fragments = FragmentMap::Whole(map);
+  if (request.has_fragments()) {
+    ASSIGN_OR_RETURN(const ParameterLayout layout,
+                     ParameterLayout::Create(request.create().model()));
+    ASSIGN_OR_RETURN(fragments, FragmentMap::Create(request.fragments(), layout, map));
+  }
+  const uint32_t shard = request.create().shard();
+  std::vector<LeftPushes> all;
+  for (const LeftSession& session : request.left()) {
+    LeftPushes left{{session.worker(), session.incarnation()}, {}, session.pushes()};
+    for (uint32_t stripe = 0; stripe < map.stripes(shard); ++stripe) {
+      left.last.push_back(fragments.LastSequence(fragments.Of(shard, stripe), session.pushes()));
+    }
+    all.push_back(std::move(left));
+  }
+  return all;
+}
+
+// Whether the folder can be the one to which the generation was written that all shards hold: a
+// part of it tells, damaged or not, but not what a life left that died while it wrote.
 absl::Status CheckFolder(const std::string& folder, const std::vector<OwnPart>& found,
                          const RestoreShardJobRequest& request) {
-  const uint64_t newest = found.empty() ? 0 : found.front().name.generation;
+  const auto written = std::ranges::find_if(
+      found, [](const OwnPart& part) { return part.whole || part.passed_over; });
+  const uint64_t newest = written == found.end() ? 0 : written->name.generation;
   if (newest >= request.held()) {
     return absl::OkStatus();
   }
+  const std::string task = absl::StrCat("ps/", request.create().shard());
+  const std::string what = absl::StrCat(task, "'s state folder with generation ", request.held(),
+                                        " of ", request.create().job());
+  const std::string there =
+      absl::StrCat("; found: ", found.empty() ? "none" : absl::StrCat(newest), " (", folder, ")");
+  if (!request.given_up_by().empty()) {
+    return absl::NotFoundError(absl::StrCat(request.given_up_by(), " has given up ", what, there));
+  }
   return absl::UnavailableError(
-      absl::StrCat("it waits for ps/", request.create().shard(), "'s state folder with generation ",
-                   request.held(), " of ", request.create().job(),
-                   "; found: ", found.empty() ? "none" : absl::StrCat(newest), " (", folder,
-                   "): put the right folder back, "
-                   "or cancel the job"));
+      absl::StrCat("it waits for ", what, there,
+                   ": put the right folder back, or give it up: `coordinator give-up ", task, "`"));
 }
 
 }  // namespace
@@ -281,6 +320,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
     return absl::UnavailableError(found.status().message());
   }
   RETURN_IF_ERROR(CheckFolder(folder, *found, request));
+  ASSIGN_OR_RETURN(const std::vector<LeftPushes> left, LeftOf(request, job->map()));
   Restoration restoration(storage, *std::move(found), request, go_on, job);
   RETURN_IF_ERROR(restoration.Find());
   const PartReader* const newest = restoration.newest();
@@ -296,7 +336,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
     for (const SessionId& session : open) {
       RETURN_IF_ERROR(job->sessions()->Open(session).status());
     }
-    restored.lost = job->sessions()->TakeOverMarks(ShardCheckpoint());
+    restored.lost = job->sessions()->TakeOverMarks(ShardCheckpoint(), left);
     return restored;
   }
   RETURN_IF_ERROR(restoration.RemoveOvertaken());
@@ -306,7 +346,7 @@ absl::StatusOr<RestoredPart> RestoreNewestPart(Storage* storage, const std::stri
   const ShardCheckpoint& content = newest->content();
   RETURN_IF_ERROR(job->checkpoint()->Restore(
       content, restoration.older() == nullptr ? nullptr : &restoration.older()->content(), open));
-  restored.lost = job->sessions()->TakeOverMarks(content);
+  restored.lost = job->sessions()->TakeOverMarks(content, left);
   restored.generation = content.generation();
   restored.shard_epoch = content.shard_epoch();
   restored.applied = content.applied();

@@ -22,6 +22,7 @@ absl::Status CheckFinite(std::span<const float> values, absl::string_view what) 
 absl::Status CheckGradient(const GradientView& gradient, size_t floats, WireFormat format) {
   CHECK(gradient.weight > 0 && std::isfinite(gradient.weight));
   CHECK(gradient.part > 0 && gradient.part <= 1);
+  CHECK(gradient.absent.empty() || gradient.encoded.empty());
   if (gradient.encoded.empty()) {
     CHECK_EQ(gradient.floats.size(), floats);
     return CheckFinite(gradient.floats, "gradient");

@@ -100,6 +100,7 @@ absl::StatusOr<Answer> HeardAnswers::TakeMarks(uint32_t shard, const DataHeader&
                                          reply.shard_epoch(), ")"));
   }
   HeardOfShard& heard = heard_[shard];
+  heard.generation = std::max(heard.generation, reply.generation());
   const FragmentMap& fragments = options_.fragments;
   uint32_t i = requests_.FirstMarked(shard, header.request_id());
   for (const StripeMarks& stripe : reply.stripe()) {

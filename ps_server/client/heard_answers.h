@@ -25,6 +25,7 @@ struct HeardOfShard {
   // [fragment], and then that of rows of tables. UINT64_MAX: nothing was said of it.
   std::vector<uint64_t> durable;
   uint64_t written = UINT64_MAX;  // in the newest generation
+  uint64_t generation = 0;        // that one
   bool left_out = false;
   // It cannot take a push before a round is over, and says which. "": it said nothing of the kind.
   std::string round;

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "common/memory/aligned_floats.h"
 #include "common/memory/float_arena.h"
@@ -40,13 +42,17 @@ class KeptBytes {
   }
   float weight() const { return weight_; }
   float part() const { return part_; }
+  void set_absent(std::vector<uint32_t> absent) { absent_ = std::move(absent); }
+  const std::vector<uint32_t>& absent() const { return absent_; }
 
   // And the rows of the push; null: the job has no tables.
   void set_rows(std::shared_ptr<const KeptRows> rows) { rows_ = std::move(rows); }
   const std::shared_ptr<const KeptRows>& rows() const { return rows_; }
 
   // Of all that is kept.
-  size_t size() const { return size_ + (rows_ == nullptr ? 0 : rows_->size()); }
+  size_t size() const {
+    return size_ + absent_.size() * sizeof(uint32_t) + (rows_ == nullptr ? 0 : rows_->size());
+  }
   std::span<std::byte> bytes() { return std::as_writable_bytes(memory_.span()).first(size_); }
   std::span<const std::byte> bytes() const {
     return owner_ != nullptr ? elsewhere_ : std::as_bytes(memory_.span()).first(size_);
@@ -68,6 +74,7 @@ class KeptBytes {
   size_t size_ = 0;
   float weight_ = 1;
   float part_ = 1;
+  std::vector<uint32_t> absent_;  // as PushRequest.absent
   std::shared_ptr<const KeptRows> rows_;
   std::span<const std::byte> elsewhere_;
   std::shared_ptr<const void> owner_;  // null: the memory is its own

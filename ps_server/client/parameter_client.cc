@@ -31,8 +31,6 @@
 namespace monsoon {
 namespace {
 
-constexpr absl::Duration kRoundPause = absl::Milliseconds(20);  // between looks whether it is over
-
 class ShardedParameterClient final : public ParameterClient {
  public:
   // `push_codec` is that of options.push_format.
@@ -228,14 +226,18 @@ class ShardedParameterClient final : public ParameterClient {
   uint64_t acknowledged() override {
     return keeper_ == nullptr ? UINT64_MAX : keeper_->acknowledged();
   }
-  KeptPushes kept() override { return keeper_ == nullptr ? KeptPushes() : keeper_->kept(); }
+  KeptPushes kept() override {
+    KeptPushes kept = keeper_ == nullptr ? KeptPushes() : keeper_->kept();
+    kept.silent_shard = kept.silent_shard.has_value() ? kept.silent_shard : retries_.silent_shard();
+    return kept;
+  }
   absl::Status BringBack(absl::Duration patience) override {
     MutexLock lock(&push_mutex_);
     return keeper_ == nullptr ? absl::OkStatus() : keeper_->BringBack(patience);
   }
-  absl::Status AwaitDurable(absl::Duration patience) override {
+  absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration patience) override {
     MutexLock lock(&push_mutex_);
-    return keeper_ == nullptr ? absl::OkStatus() : keeper_->AwaitDurable(patience);
+    return keeper_ == nullptr ? std::vector<uint64_t>() : keeper_->AwaitDurable(patience);
   }
 
  private:
@@ -286,7 +288,7 @@ class ShardedParameterClient final : public ParameterClient {
   void Encode(uint64_t sequence, const GradientView& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     if (gradient.encoded.empty()) {
-      encoder_.Encode(sequence, gradient.floats);
+      encoder_.Encode(sequence, gradient.floats, gradient.absent);
     } else {
       encoder_.UseEncoded(gradient.encoded);
     }
@@ -358,7 +360,7 @@ class ShardedParameterClient final : public ParameterClient {
       MutexLock lock(&fetch_mutex_);
       NoteEpochs();
       RoundWait* const wait = &fetching_.wait;
-      wait->Begin(Clock::Real()->Now());
+      wait->Begin();
       const auto handler = [&](uint32_t shard, const DataHeader& header, ChunkCursor* payload) {
         return TakeFetchAnswer(shard, header, payload, {!options_.read_only, keeps}, wait, &target);
       };
@@ -377,7 +379,7 @@ class ShardedParameterClient final : public ParameterClient {
       }
       ExchangeContext context = Context();
       const std::function<void()> serve = [this, wait] {
-        ServeWhileFetching(wait->StandsStill(Clock::Real()->Now()));
+        ServeWhileFetching(wait->StandsStill(Clock::Real()->Now(), options_.round_patience));
       };
       context.meanwhile = keeps ? &serve : nullptr;
       const absl::Status run = RunExchange(context, fetch_requests_.Fetch(left_, view),
@@ -443,17 +445,15 @@ class ShardedParameterClient final : public ParameterClient {
   }
 
   ExchangeContext Context() const {
-    ExchangeContext context{&names_, options_.deadline, &cancelled_, Clock::Real(), &on_retry_};
-    if (options_.rounds) {
-      context.longest_pause = kRoundPause;
-    }
+    ExchangeContext context{&names_, options_.deadline, &cancelled_, Clock::Real(),
+                            retries_.on_retry()};
+    context.longest_pause = options_.rounds ? kRoundPause : context.longest_pause;
+    context.silent = retries_.silent();
     return context;
   }
 
   const ParameterClientOptions options_;
   const std::vector<std::string> names_;  // of the shards
-  const std::function<void(const absl::Status&, uint32_t)> on_retry_ =
-      [this](const absl::Status& why, uint32_t count) { retries_.Note(why, count); };
   const RetryReport retries_{options_.job, options_.on_waiting};
   std::atomic<bool> cancelled_{false};
   TransportReport report_;

@@ -47,6 +47,7 @@
 #include "common/model/shard_map.h"
 #include "common/model/stripe_versions.h"
 #include "common/model/table_map.h"
+#include "common/model/tensor_slices.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/frame_transport.h"
 #include "common/transport/transport.h"
@@ -104,10 +105,13 @@ struct ParameterClientOptions {
   uint64_t keep_bytes = 0;
   bool read_only = false;  // no session: only fetches, and Write before the first session
   FaultOptions fault;
-  // How gradients and parameters travel (downpour.proto, Downpour). Vectors and
-  // contributions of batch jobs are always FLOAT32.
   // The shards average pushes in rounds: a fetch waits for those of the session's pushes.
   bool rounds = false;
+  // Other workers that are there bring a round what it lacks in less than this, where they do not
+  // stand still themselves. After it no round waits for this session any more, until it pushes.
+  absl::Duration round_patience = absl::Seconds(2);
+  // How gradients and parameters travel (downpour.proto, Downpour). Vectors and
+  // contributions of batch jobs are always FLOAT32.
   WireFormat push_format = FLOAT32;
   std::vector<Slice> values;  // parts of which pushes bring values (PushEncoder)
   WireFormat fetch_format = FLOAT32;
@@ -158,6 +162,9 @@ struct GradientView {
   float weight = 1;                   // as PushRequest.weight, finite and above 0
   float part = 1;                     // as PushRequest.part, in (0, 1]
   std::span<const RowGradient> rows;  // of tables, beside the vector
+  // Tensors without any gradient, as PushRequest.absent, rising: what the floats hold of them
+  // counts nothing. Not where they are encoded.
+  std::span<const TensorSlice> absent;
 };
 
 class ParameterClient {
@@ -301,9 +308,11 @@ class ParameterClient {
   // All shards have acknowledged the pushes up to this one. Without keep_bytes: all
   // that Push returned. Thread safe.
   virtual uint64_t acknowledged() { return UINT64_MAX; }
-  // Waits until every push is in a generation that is on the disk of its shard.
-  // DEADLINE_EXCEEDED says what is missing.
-  virtual absl::Status AwaitDurable(absl::Duration) { return absl::OkStatus(); }
+  // Waits until every push is in a generation that is on the disk of its shard: that one, by
+  // shard; nothing where no push is kept. DEADLINE_EXCEEDED says what is missing.
+  virtual absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration) {
+    return std::vector<uint64_t>();
+  }
   // Thread safe.
   virtual KeptPushes kept() { return {}; }
 

@@ -1,6 +1,7 @@
 #include "ps_server/client/push_encoder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/base/check.h"
@@ -52,9 +53,12 @@ void PushEncoder::EncodeStripe(std::span<const float> gradient, uint32_t shard, 
                              std::span(scratch_).first(slice.size()), out);
 }
 
-void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
+void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient,
+                         std::span<const TensorSlice> absent) {
   CHECK_EQ(gradient.size(), map_.size());
   given_ = {};
+  absent_.clear();
+  std::ranges::transform(absent, std::back_inserter(absent_), &TensorSlice::number);
   if (format_ == FLOAT32 && fragments_.whole()) {
     gradient_ = gradient;
     return;
@@ -65,6 +69,7 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
   CHECK(sequence > sequence_);
   sequence_ = sequence;
   fragment_ = fragments_.OfPush(sequence);
+  SetAside(absent);
   for (uint32_t shard = 0; shard < map_.shards(); ++shard) {
     for (const StripeRun& run : fragments_.Runs(fragment_, shard)) {
       for (uint32_t stripe = run.first; stripe < run.end; ++stripe) {
@@ -72,7 +77,31 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient) {
       }
     }
   }
+  PutBack(absent);
   ForgetValues();
+}
+
+void PushEncoder::SetAside(std::span<const TensorSlice> absent) {
+  aside_.clear();
+  for (const TensorSlice& tensor : absent) {
+    if (!residual_.empty()) {
+      const std::span<float> left =
+          std::span(residual_).subspan(tensor.floats.begin, tensor.floats.size());
+      aside_.insert(aside_.end(), left.begin(), left.end());
+      std::ranges::fill(left, 0.0f);
+    }
+  }
+}
+
+void PushEncoder::PutBack(std::span<const TensorSlice> absent) {
+  std::span<const float> left = aside_;
+  for (const TensorSlice& tensor : absent) {
+    if (!residual_.empty()) {
+      std::ranges::copy(left.first(tensor.floats.size()),
+                        residual_.begin() + static_cast<ptrdiff_t>(tensor.floats.begin));
+      left = left.subspan(tensor.floats.size());
+    }
+  }
 }
 
 void PushEncoder::ForgetValues() {
@@ -88,6 +117,7 @@ void PushEncoder::UseEncoded(std::span<const std::byte> bytes) {
   CHECK(fragments_.whole());
   CHECK_EQ(bytes.size(), shard_place_[0].back().end);
   given_ = bytes;
+  absent_.clear();
 }
 
 std::span<const std::byte> PushEncoder::all() const {

@@ -21,6 +21,7 @@
 #include "common/codec/tensor_codec.h"
 #include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
+#include "common/model/tensor_slices.h"
 #include "proto/wire_format.pb.h"
 
 namespace monsoon {
@@ -36,8 +37,10 @@ class PushEncoder {
 
   // Encodes the push's fragment of `gradient` (map.size() finite floats), unless the push
   // `sequence`, which grows, is what was encoded last. For FLOAT32 and a whole model the bytes
-  // are those of `gradient` itself, which must outlive their use.
-  void Encode(uint64_t sequence, std::span<const float> gradient);
+  // are those of `gradient` itself, which must outlive their use. Of the tensors in `absent`, whose
+  // floats count nothing, the residual waits for a push that has a gradient of them.
+  void Encode(uint64_t sequence, std::span<const float> gradient,
+              std::span<const TensorSlice> absent = {});
   // The same of what the pusher has encoded: the bytes of the whole vector, which must
   // outlive their use. Not of fragments.
   void UseEncoded(std::span<const std::byte> bytes);
@@ -48,6 +51,8 @@ class PushEncoder {
   }
   float weight() const { return weight_; }
   float part() const { return part_; }
+  // Numbers of the tensors that it says to be absent.
+  const std::vector<uint32_t>& absent() const { return absent_; }
 
   // What Bytes() gives is the pusher's own memory.
   bool as_it_is() const { return (format_ == FLOAT32 && fragments_.whole()) || !given_.empty(); }
@@ -70,6 +75,10 @@ class PushEncoder {
   std::span<const std::byte> all() const;
   void EncodeStripe(std::span<const float> gradient, uint32_t shard, uint32_t stripe);
   void ForgetValues();
+  // Of the residual, what it has of the absent tensors: puts it aside and zeros in its place, or
+  // back there.
+  void SetAside(std::span<const TensorSlice> absent);
+  void PutBack(std::span<const TensorSlice> absent);
 
   const ShardMap map_;
   const FragmentMap fragments_;
@@ -82,9 +91,11 @@ class PushEncoder {
   uint32_t fragment_ = 0;
   float weight_ = 1;
   float part_ = 1;
+  std::vector<uint32_t> absent_;
   std::span<const float> gradient_;   // FLOAT32, whole
   std::span<const std::byte> given_;  // encoded by the pusher
   std::vector<float> residual_;
+  std::vector<float> aside_;    // of absent tensors, one after another
   std::vector<float> scratch_;  // one stripe
   std::vector<std::byte> encoded_;
 };

@@ -48,6 +48,41 @@ TEST(PushEncoderTest, OfValuesNothingLeavesWithTheNextPush) {
   EXPECT_GT(content[2], 1.0f);
 }
 
+// What waits for an absent tensor must not leave with a push whose record counts nothing of it.
+TEST(PushEncoderTest, TheResidualOfAnAbsentTensorWaits) {
+  const TensorSlice absent{4, {40, 48}};
+  for (const WireFormat format : {BFLOAT16, INT8, INT4, TOP_K}) {
+    SCOPED_TRACE(WireFormat_Name(format));
+    std::vector<float> gradient(128);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = 1.0f + 0.003f * static_cast<float>(i % 31);
+    }
+    std::vector<float> nothing(128, 0.0f);
+    PushEncoder encoder = Encoder(format);
+    encoder.Encode(1, gradient);
+    std::vector<float> left(8);  // of the tensor's first push
+    for (size_t i = 0; i < 8; ++i) {
+      left[i] = gradient[40 + i] - Content(encoder, 0, 1)[8 + i];
+    }
+    std::vector<float> other = nothing;
+    other[40] = 3.0f;  // counts nothing
+    encoder.Encode(2, other, {&absent, 1});
+    EXPECT_THAT(encoder.absent(), ::testing::ElementsAre(4u));
+    encoder.Encode(2, other, {&absent, 1});  // tried again
+    std::vector<float> sum(8, 0.0f);
+    for (uint64_t sequence = 3; sequence < 60; ++sequence) {
+      encoder.Encode(sequence, nothing);
+      EXPECT_TRUE(encoder.absent().empty());
+      for (size_t i = 0; i < 8; ++i) {
+        sum[i] += Content(encoder, 0, 1)[8 + i];
+      }
+    }
+    for (size_t i = 0; i < 8; ++i) {
+      EXPECT_NEAR(sum[i], left[i], 1e-3f) << i;
+    }
+  }
+}
+
 TEST(PushEncoderTest, OfARefusedFloat32FragmentNothingIsKept) {
   Fragments halves;
   halves.set_count(2);

@@ -136,7 +136,7 @@ void PushKeeper::LookAround() {
 
 absl::Status PushKeeper::PassWhereRoundsLast() {
   const std::optional<absl::Duration> since = presence_.round_open_since();
-  if (!since.has_value() || now() - std::max(*since, passed_at_) < RoundWait::kPatience) {
+  if (!since.has_value() || now() - std::max(*since, passed_at_) < options_.round_patience) {
     return absl::OkStatus();
   }
   return Pass();
@@ -274,7 +274,7 @@ absl::Status PushKeeper::MakeRoom() {
     // What is there may have become durable; what is away, and has been named anew, gets its part
     // of the window before anybody can call it durable. In rounds that checkpoint may itself wait
     // for another session, whose differences come again and lack this one's in their rounds.
-    const bool passes = options_.rounds && now() - *full_since_ >= RoundWait::kPatience;
+    const bool passes = options_.rounds && now() - *full_since_ >= options_.round_patience;
     RETURN_IF_ERROR(AskPresent(passes));
     ApplyNamed();
     RETURN_IF_ERROR(ReturnDue(/*at_once=*/false));
@@ -379,7 +379,7 @@ absl::Status PushKeeper::BringBack(absl::Duration patience) {
   }
 }
 
-absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
+absl::StatusOr<std::vector<uint64_t>> PushKeeper::AwaitDurable(absl::Duration patience) {
   const absl::Duration end = now() + patience;
   while (windows_.last() > 0 && !forgoes_) {
     ApplyNamed();
@@ -392,7 +392,8 @@ absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
       ++missing;
     }
     if (missing == shards()) {
-      break;
+      awaits_ = false;
+      return windows_.generations();
     }
     awaits_ = true;
     RETURN_IF_ERROR(
@@ -400,7 +401,7 @@ absl::Status PushKeeper::AwaitDurable(absl::Duration patience) {
              "still waits for ", end));
   }
   awaits_ = false;
-  return absl::OkStatus();
+  return std::vector<uint64_t>();
 }
 
 }  // namespace monsoon

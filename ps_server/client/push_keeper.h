@@ -39,7 +39,6 @@
 #include "ps_server/client/push_windows.h"
 #include "ps_server/client/replay_window.h"
 #include "ps_server/client/requests.h"
-#include "ps_server/client/round_wait.h"
 #include "ps_server/client/shard_presence.h"
 
 namespace monsoon {
@@ -77,7 +76,7 @@ class PushKeeper {
   absl::Status BringBack(absl::Duration patience);
   // The same, until every push is on the disk of every shard, in its newest generation.
   // DeadlineExceeded names a shard for which it is not. No round waits for this session meanwhile.
-  absl::Status AwaitDurable(absl::Duration patience);
+  absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration patience);
   // A fetch was not answered in time: finds out which of the shards are away.
   void LookAround();
   // Tells the shards that are there that no round is to wait for this session until its next push.

@@ -52,6 +52,7 @@ void PushWindows::Keep(const FetchMarks& base, const std::shared_ptr<const void>
     copied_bytes_ += stays ? 0 : bytes.size();
     auto kept = stays ? std::make_shared<KeptBytes>(bytes, owner) : unfilled_.back();
     kept->set_weight(encoder_.weight(), encoder_.part());
+    kept->set_absent(encoder_.absent());
     kept->set_rows(rows_.empty() ? nullptr : rows_[i]);
     shards_[i].window.Add(std::move(kept));
     CHECK_EQ(shards_[i].window.last(), last_);
@@ -86,6 +87,7 @@ RequestMaker::KeptPush PushWindows::RequestOf(uint32_t index, const ReplayWindow
           .base = shard.base[i],
           .weight = push.bytes->weight(),
           .part = push.bytes->part(),
+          .absent = push.bytes->absent(),
           .keep = std::move(keep)};
 }
 
@@ -103,6 +105,7 @@ absl::Status PushWindows::OnMarks(uint32_t index, const HeardOfShard& heard) {
     return status;
   }
   shard.written = heard.written;
+  shard.generation = heard.generation;
   ForgetBases(&shard);
   return absl::OkStatus();
 }
@@ -120,6 +123,14 @@ uint64_t PushWindows::HeardDurable(Shard* shard, const HeardOfShard& heard) cons
 bool PushWindows::AwaitsGeneration(uint32_t index) const {
   const Shard& shard = shards_[index];
   return shard.window.acknowledged() < last_ || shard.written < last_;
+}
+
+std::vector<uint64_t> PushWindows::generations() const {
+  std::vector<uint64_t> generations;
+  for (const Shard& shard : shards_) {
+    generations.push_back(shard.generation);
+  }
+  return generations;
 }
 
 void PushWindows::ForgetBases(Shard* shard) {

@@ -63,6 +63,8 @@ class PushWindows {
   absl::Status OnMarks(uint32_t shard, const HeardOfShard& heard);
   // The last push is not in its newest generation yet.
   bool AwaitsGeneration(uint32_t shard) const;
+  // That one, by shard.
+  std::vector<uint64_t> generations() const;
 
   // Tells other threads how things stand.
   void Publish();
@@ -83,7 +85,8 @@ class PushWindows {
     // [fragment], and then that of rows of tables: all pushes up to this one are, as far as it
     // is known.
     std::vector<uint64_t> durable;
-    uint64_t written = 0;  // what the newest generation holds
+    uint64_t written = 0;     // what the newest generation holds
+    uint64_t generation = 0;  // that one
   };
 
   // Takes over what was heard, and tells up to which push all is durable.

@@ -121,7 +121,8 @@ const RequestMaker::ShardRequests& RequestMaker::Push(
                   .shard_epoch = options_.shard_epochs[shard],
                   .bytes = encoder.ShardBytes(shard),
                   .weight = encoder.weight(),
-                  .part = encoder.part()};
+                  .part = encoder.part(),
+                  .absent = encoder.absent()};
     if (!base.shard.empty()) {
       push.base = base.shard[shard];
     }
@@ -138,6 +139,7 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
   push->set_then_fetch(then_fetch);
   push->set_weight(kept.weight);
   push->set_part(kept.part < 1 ? kept.part : 0);
+  push->mutable_absent()->Assign(kept.absent.begin(), kept.absent.end());
   push->set_fetch_format(then_fetch ? options_.fetch_format : FLOAT32);
   const FragmentMap& fragments = options_.fragments;
   const uint64_t sequence = fragments.SequenceOf(kept.sequence);

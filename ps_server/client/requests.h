@@ -54,6 +54,7 @@ class RequestMaker {
     std::span<const StripeMark> base;
     float weight = 1;
     float part = 1;
+    std::span<const uint32_t> absent;
     // Where `bytes` are to be kept; null: they need not be, or are already.
     std::shared_ptr<KeptBytes> keep;
   };

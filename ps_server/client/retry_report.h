@@ -1,11 +1,12 @@
 // RetryReport: says why a call goes on asking a shard, in the log and to whom the client's
-// options name.
+// options name, and knows which shard does not answer.
 //
 // Thread safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "common/base/clock.h"
 #include "common/base/log_limit.h"
 #include "common/base/logging.h"
+#include "common/transport/frame/exchange.h"
 
 namespace monsoon {
 
@@ -20,6 +22,8 @@ class RetryReport {
  public:
   RetryReport(std::string job, std::function<void(const std::string& why)> on_waiting)
       : job_(std::move(job)), on_waiting_(std::move(on_waiting)) {}
+  RetryReport(const RetryReport&) = delete;
+  RetryReport& operator=(const RetryReport&) = delete;
 
   // Of a request to a shard: `count` in this call.
   void Note(const absl::Status& why, uint32_t count) const {
@@ -37,9 +41,17 @@ class RetryReport {
     }
   }
 
+  // For exchanges.
+  const std::function<void(const absl::Status&, uint32_t)>* on_retry() const { return &on_retry_; }
+  SilentPeer* silent() const { return &silent_; }
+  std::optional<uint32_t> silent_shard() const { return silent_.Get(); }
+
  private:
   const std::string job_;
   const std::function<void(const std::string&)> on_waiting_;
+  const std::function<void(const absl::Status&, uint32_t)> on_retry_ =
+      [this](const absl::Status& why, uint32_t count) { Note(why, count); };
+  mutable SilentPeer silent_;
   mutable LogLimit logged_{absl::Seconds(10)};
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,16 +16,17 @@
 
 namespace monsoon {
 
+// Between looks whether a round is over.
+inline constexpr absl::Duration kRoundPause = absl::Milliseconds(20);
+
 class RoundWait {
  public:
-  // Other workers that are there bring a round what it lacks in less than this, where they do not
-  // stand still themselves.
-  static constexpr absl::Duration kPatience = absl::Seconds(2);
-
   // A fetch begins: another one, or again the one that has found a round open.
-  void Begin(absl::Duration now) {
-    since_ = open_.empty() ? now : since_;
-    most_ = open_.empty() ? 0 : most_;
+  void Begin() {
+    if (open_.empty()) {
+      since_.reset();
+      most_ = 0;
+    }
     over_ = 0;
     open_.clear();
   }
@@ -40,18 +42,23 @@ class RoundWait {
   void End() { *this = RoundWait(); }
 
   const std::string& open() const { return open_; }
-  // True once each kPatience, while it is so.
-  bool StandsStill(absl::Duration now) {
-    const bool stands = !open_.empty() && over_ > 0 && now - since_ >= kPatience;
+  // True once each `patience` (ParameterClientOptions, round_patience), while it is so.
+  bool StandsStill(absl::Duration now, absl::Duration patience) {
+    if (!since_.has_value()) {
+      since_ = now;
+    }
+    const bool stands = !open_.empty() && over_ > 0 && now - *since_ >= patience;
     since_ = stands ? now : since_;
     return stands;
   }
 
  private:
-  absl::Duration since_;  // of the last part that came and had not come before
-  size_t over_ = 0;       // parts, in this try
-  size_t most_ = 0;       // in any
-  std::string open_;      // "": no round is known to be
+  // When the last part came that had not come before, or the first look at this fetch: most are
+  // over before it, and read no clock.
+  std::optional<absl::Duration> since_;
+  size_t over_ = 0;   // parts, in this try
+  size_t most_ = 0;   // in any
+  std::string open_;  // "": no round is known to be
 };
 
 }  // namespace monsoon

@@ -8,12 +8,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/transport/frame/fault.h"
+#include "proto/journal_mark.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon {
@@ -28,8 +30,10 @@ class ShardControl {
   virtual const std::string& address() const = 0;
 
   // All jobs, a page a call. FailedPrecondition when the server speaks another
-  // protocol version or belongs to another cluster; "" does not check the cluster.
-  virtual absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster) = 0;
+  // protocol version or belongs to another cluster; "" does not check the cluster. `journal` is
+  // the coordinator's.
+  virtual absl::StatusOr<ShardStatusReply> GetStatus(
+      const std::string& cluster, const std::optional<JournalMark>& journal = std::nullopt) = 0;
 
   // ResourceExhausted with the sum when the job does not fit the shard's
   // memory; AlreadyExists when the job exists with other content.

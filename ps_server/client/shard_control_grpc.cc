@@ -27,8 +27,12 @@ class GrpcShardControl final : public ShardControl {
 
   const std::string& address() const override { return address_; }
 
-  absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster) override {
+  absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster,
+                                             const std::optional<JournalMark>& journal) override {
     ShardStatusRequest request;
+    if (journal.has_value()) {
+      *request.mutable_journal() = *journal;
+    }
     request.set_protocol_version(kProtocolVersion);
     request.set_cluster(cluster);
     ASSIGN_OR_RETURN(ShardStatusReply status, Page(request));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/latest_text.h"
 #include "common/base/logging.h"
 #include "common/base/random_id.h"
 #include "common/base/status.h"
@@ -12,6 +13,7 @@
 #include "common/storage/storage.h"
 #include "common/transport/frame_listener.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/checkpoint/heard_journal.h"
 #include "ps_server/checkpoint/marks_folder.h"
 #include "ps_server/checkpoint/state_folder.h"
 #include "ps_server/server/service.h"
@@ -32,6 +34,7 @@ std::unique_ptr<MarksFolder> MakeMarks(const StateFolder* folder) {
 ShardOptions MakeShardOptions(const PsServerOptions& options, uint64_t shard_epoch,
                               MarksFolder* marks) {
   ShardOptions shard{options.cluster, options.task, shard_epoch, options.memory_limit_bytes};
+  shard.memory_limit_is = options.memory_limit_is;
   if (marks != nullptr) {
     shard.make_session_marks = [marks](const CreateShardJobRequest& create, uint32_t stripes,
                                        bool fresh) {
@@ -63,14 +66,18 @@ class GrpcPsServer final : public PsServer {
         marks_(MakeMarks(folder_.get())),
         shard_(MakeShardOptions(options, shard_epoch_, marks_.get())),
         keeper_(MakeKeeper(options, folder_.get(), marks_.get())),
+        journal_(PosixStorage(), folder_ == nullptr ? "" : folder_->own_folder() + "/coordinator"),
         handler_(&shard_),
         listener_(&handler_, {options.message_memory_bytes, options.fault, options.shared_memory}) {
-    service_ = ParameterServerService::Create(&shard_, keeper_.get(), listener_.frames(),
-                                              options.message_memory_bytes, listener_.offer());
+    service_ = std::make_unique<ParameterServerService>(
+        &shard_, keeper_.get(), &journal_, listener_.frames(), options.message_memory_bytes,
+        listener_.offer(), &trouble_);
   }
 
   absl::Status Listen(const PsServerOptions& options) {
-    return listener_.Listen({options.address, options.insecure}, {service_->service()});
+    return listener_.Listen({options.address, options.insecure,
+                             [this](const std::string& text) { trouble_.Set(text); }},
+                            service_->Calls());
   }
 
   const std::string& address() const override { return listener_.address(); }
@@ -103,7 +110,9 @@ class GrpcPsServer final : public PsServer {
   const std::unique_ptr<MarksFolder> marks_;  // null without a folder
   Shard shard_;
   const std::unique_ptr<CheckpointKeeper> keeper_;  // null without a folder; holds jobs of shard_
+  HeardJournal journal_;
   ShardFrameHandler handler_;
+  LatestText trouble_;                               // of its address, as listener_ says
   std::unique_ptr<ParameterServerService> service_;  // served by listener_ to its end
   FrameListener listener_;
 };

@@ -18,6 +18,7 @@ struct PsServerOptions {
   std::string address;  // host:port, unix:PATH or unix-abstract:NAME
   bool insecure = false;
   uint64_t memory_limit_bytes = uint64_t{4096} << 20;
+  std::string memory_limit_is = "ps.memory_limit_mib in the cluster file";  // for people
   uint64_t message_memory_bytes = uint64_t{256} << 20;
   FaultOptions fault;
   // Offers the data plane in shared memory too, to clients on the same host.

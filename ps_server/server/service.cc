@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <string>
+#include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
-#include "common/transport/frame/faulty_call.h"
-#include "common/transport/grpc/status_conversion.h"
-#include "proto/parameter_server.grpc.pb.h"
+#include "common/transport/frame/in_flight.h"
 
 namespace monsoon {
 namespace {
@@ -27,188 +27,118 @@ uint64_t ResidentBytes() {
   return read == 2 ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
-class GrpcService final : public ParameterServerService, public ParameterServer::Service {
- public:
-  GrpcService(Shard* shard, CheckpointKeeper* keeper, FrameServer* frames,
-              uint64_t message_memory_bytes, const SharedMemoryOffer& shared_memory);
+}  // namespace
 
-  grpc::Service* service() override { return this; }
-
-  grpc::Status GetStatus(grpc::ServerContext* context, const ShardStatusRequest* request,
-                         ShardStatusReply* reply) override;
-  grpc::Status CreateJob(grpc::ServerContext* context, const CreateShardJobRequest* request,
-                         CreateShardJobReply* reply) override;
-  grpc::Status RestoreJob(grpc::ServerContext* context, const RestoreShardJobRequest* request,
-                          RestoreShardJobReply* reply) override;
-  grpc::Status DeleteJob(grpc::ServerContext* context, const DeleteShardJobRequest* request,
-                         DeleteShardJobReply* reply) override;
-  grpc::Status OpenSession(grpc::ServerContext* context, const OpenSessionRequest* request,
-                           OpenSessionReply* reply) override;
-  grpc::Status CloseSession(grpc::ServerContext* context, const CloseSessionRequest* request,
-                            CloseSessionReply* reply) override;
-  grpc::Status Checkpoint(grpc::ServerContext* context, const CheckpointRequest* request,
-                          CheckpointReply* reply) override;
-  grpc::Status ReduceRate(grpc::ServerContext* context, const ReduceRateRequest* request,
-                          ReduceRateReply* reply) override;
-  grpc::Status Vector(grpc::ServerContext* context, const VectorRequest* request,
-                      VectorReply* reply) override;
-
- private:
-  // Runs `serve` with the faults asked for.
-  template <typename Serve>
-  grpc::Status Control(Serve serve);
-
-  absl::Status DeleteJob(const DeleteShardJobRequest& request);
-  absl::Status OrderCheckpoint(const CheckpointRequest& request);
-  // The keeper; FailedPrecondition for a server in memory only.
-  absl::StatusOr<CheckpointKeeper*> Keeper() const;
-
-  Shard* const shard_;
-  CheckpointKeeper* const keeper_;  // null: in memory only
-  FrameServer* const frames_;
-  const uint64_t message_memory_bytes_;
-  const SharedMemoryOffer shared_memory_;
-};
-
-GrpcService::GrpcService(Shard* shard, CheckpointKeeper* keeper, FrameServer* frames,
-                         uint64_t message_memory_bytes, const SharedMemoryOffer& shared_memory)
-    : shard_(shard),
-      keeper_(keeper),
-      frames_(frames),
-      message_memory_bytes_(message_memory_bytes),
-      shared_memory_(shared_memory) {}
-
-template <typename Serve>
-grpc::Status GrpcService::Control(Serve serve) {
-  const InFlight::Scope scope(frames_->in_flight());
-  return ToGrpcStatus(CallWithFaults(frames_->faults(), serve));
+template <typename Request, typename Serve>
+void ParameterServerService::Add(const char* method, Serve serve, CallTable* calls) {
+  calls->Add<Request>(absl::StrCat("/monsoon.ParameterServer/", method), frames_->faults(),
+                      [this, serve](const Request& request) {
+                        const InFlight::Scope scope(frames_->in_flight());
+                        return serve(request);
+                      });
 }
 
-grpc::Status GrpcService::GetStatus(grpc::ServerContext*, const ShardStatusRequest* request,
-                                    ShardStatusReply* reply) {
-  return Control([&]() -> absl::Status {
-    absl::StatusOr<ShardStatusReply> result = shard_->GetStatus(*request);
-    if (result.ok()) {
-      *reply = *std::move(result);
-      if (keeper_ != nullptr) {
-        keeper_->FillStatus(reply);
-      }
-      reply->set_pid(static_cast<uint32_t>(getpid()));
-      reply->set_rss_bytes(ResidentBytes());
-      reply->set_message_memory_bytes(message_memory_bytes_);
-      if (!shared_memory_.socket().empty()) {
-        *reply->mutable_shared_memory() = shared_memory_;
-      }
-    }
-    return result.status();
-  });
+CallTable ParameterServerService::Calls() {
+  CallTable calls;
+  Add<ShardStatusRequest>(
+      "GetStatus", [this](const ShardStatusRequest& request) { return GetStatus(request); },
+      &calls);
+  Add<CreateShardJobRequest>(
+      "CreateJob", [this](const CreateShardJobRequest& request) { return CreateJob(request); },
+      &calls);
+  Add<RestoreShardJobRequest>(
+      "RestoreJob", [this](const RestoreShardJobRequest& request) { return RestoreJob(request); },
+      &calls);
+  Add<DeleteShardJobRequest>(
+      "DeleteJob", [this](const DeleteShardJobRequest& request) { return DeleteJob(request); },
+      &calls);
+  Add<OpenSessionRequest>(
+      "OpenSession",
+      [this](const OpenSessionRequest& request) {
+        return shard_->OpenSession(request.session(), request.term());
+      },
+      &calls);
+  Add<CloseSessionRequest>(
+      "CloseSession",
+      [this](const CloseSessionRequest& request) {
+        return shard_->CloseSession(request.session(), request.term());
+      },
+      &calls);
+  Add<CheckpointRequest>(
+      "Checkpoint", [this](const CheckpointRequest& request) { return Checkpoint(request); },
+      &calls);
+  Add<ReduceRateRequest>(
+      "ReduceRate",
+      [this](const ReduceRateRequest& request) { return shard_->ReduceRate(request); }, &calls);
+  Add<VectorRequest>(
+      "Vector", [this](const VectorRequest& request) { return Vector(request); }, &calls);
+  return calls;
 }
 
-grpc::Status GrpcService::CreateJob(grpc::ServerContext*, const CreateShardJobRequest* request,
-                                    CreateShardJobReply* reply) {
-  return Control([&]() -> absl::Status {
-    MONSOON_FAIL_POINT_STATUS("slice.before_create");
-    absl::StatusOr<CreateShardJobReply> result = shard_->CreateJob(*request);
-    MONSOON_FAIL_POINT_STATUS("slice.created");
-    if (result.ok()) {
-      *reply = *std::move(result);
-    }
-    return result.status();
-  });
+absl::StatusOr<ShardStatusReply> ParameterServerService::GetStatus(
+    const ShardStatusRequest& request) const {
+  ASSIGN_OR_RETURN(ShardStatusReply reply, shard_->GetStatus(request));
+  if (keeper_ != nullptr) {
+    keeper_->FillStatus(&reply);
+  }
+  if (request.has_journal()) {
+    *reply.mutable_journal() = journal_->Hear(request.journal());
+  } else if (const std::optional<JournalMark> newest = journal_->newest()) {
+    *reply.mutable_journal() = *newest;
+  }
+  reply.set_pid(static_cast<uint32_t>(getpid()));
+  reply.set_rss_bytes(ResidentBytes());
+  reply.set_message_memory_bytes(message_memory_bytes_);
+  reply.set_trouble(trouble_->Get());
+  if (!shared_memory_.socket().empty()) {
+    *reply.mutable_shared_memory() = shared_memory_;
+  }
+  return reply;
 }
 
-absl::StatusOr<CheckpointKeeper*> GrpcService::Keeper() const {
+absl::StatusOr<CreateShardJobReply> ParameterServerService::CreateJob(
+    const CreateShardJobRequest& request) {
+  MONSOON_FAIL_POINT_STATUS("slice.before_create");
+  absl::StatusOr<CreateShardJobReply> result = shard_->CreateJob(request);
+  MONSOON_FAIL_POINT_STATUS("slice.created");
+  return result;
+}
+
+absl::StatusOr<CheckpointKeeper*> ParameterServerService::Keeper() const {
   if (keeper_ == nullptr) {
     return absl::FailedPreconditionError("this parameter server has no state folder");
   }
   return keeper_;
 }
 
-grpc::Status GrpcService::RestoreJob(grpc::ServerContext*, const RestoreShardJobRequest* request,
-                                     RestoreShardJobReply* reply) {
-  return Control([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
-    absl::StatusOr<RestoreShardJobReply> result = keeper->Restore(shard_, *request);
-    if (result.ok()) {
-      *reply = *std::move(result);
-    }
-    return result.status();
-  });
+absl::StatusOr<RestoreShardJobReply> ParameterServerService::RestoreJob(
+    const RestoreShardJobRequest& request) {
+  ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
+  return keeper->Restore(shard_, request);
 }
 
-grpc::Status GrpcService::DeleteJob(grpc::ServerContext*, const DeleteShardJobRequest* request,
-                                    DeleteShardJobReply*) {
-  return Control([&] { return DeleteJob(*request); });
-}
-
-absl::Status GrpcService::DeleteJob(const DeleteShardJobRequest& request) {
+absl::Status ParameterServerService::DeleteJob(const DeleteShardJobRequest& request) {
   RETURN_IF_ERROR(
       shard_->DeleteJob(request.job(), request.job_term(), request.term(), request.call()));
   return keeper_ == nullptr ? absl::OkStatus() : keeper_->Delete(request.job(), request.job_term());
 }
 
-absl::Status GrpcService::OrderCheckpoint(const CheckpointRequest& request) {
+absl::StatusOr<CheckpointReply> ParameterServerService::Checkpoint(
+    const CheckpointRequest& request) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
   ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
-  return keeper->Order(std::move(job), request);
+  journal_->Keep();
+  RETURN_IF_ERROR(keeper->Order(std::move(job), request));
+  CheckpointReply reply;
+  reply.set_shard_epoch(shard_->shard_epoch());
+  return reply;
 }
 
-grpc::Status GrpcService::Checkpoint(grpc::ServerContext*, const CheckpointRequest* request,
-                                     CheckpointReply* reply) {
-  return Control([&]() -> absl::Status {
-    reply->set_shard_epoch(shard_->shard_epoch());
-    return OrderCheckpoint(*request);
-  });
-}
-
-grpc::Status GrpcService::OpenSession(grpc::ServerContext*, const OpenSessionRequest* request,
-                                      OpenSessionReply* reply) {
-  return Control([&]() -> absl::Status {
-    absl::StatusOr<OpenSessionReply> result =
-        shard_->OpenSession(request->session(), request->term());
-    if (result.ok()) {
-      *reply = *std::move(result);
-    }
-    return result.status();
-  });
-}
-
-grpc::Status GrpcService::CloseSession(grpc::ServerContext*, const CloseSessionRequest* request,
-                                       CloseSessionReply* reply) {
-  return Control([&]() -> absl::Status {
-    absl::StatusOr<CloseSessionReply> result =
-        shard_->CloseSession(request->session(), request->term());
-    if (result.ok()) {
-      *reply = *std::move(result);
-    }
-    return result.status();
-  });
-}
-
-grpc::Status GrpcService::ReduceRate(grpc::ServerContext*, const ReduceRateRequest* request,
-                                     ReduceRateReply*) {
-  return Control([&] { return shard_->ReduceRate(*request); });
-}
-
-grpc::Status GrpcService::Vector(grpc::ServerContext*, const VectorRequest* request,
-                                 VectorReply* reply) {
-  return Control([&]() -> absl::Status {
-    MONSOON_FAIL_POINT_STATUS("vector.before_apply");
-    absl::StatusOr<VectorReply> result = shard_->Vector(*request);
-    MONSOON_FAIL_POINT_STATUS("vector.applied");
-    if (result.ok()) {
-      *reply = *std::move(result);
-    }
-    return result.status();
-  });
-}
-
-}  // namespace
-
-std::unique_ptr<ParameterServerService> ParameterServerService::Create(
-    Shard* shard, CheckpointKeeper* keeper, FrameServer* frames, uint64_t message_memory_bytes,
-    const SharedMemoryOffer& shared_memory) {
-  return std::make_unique<GrpcService>(shard, keeper, frames, message_memory_bytes, shared_memory);
+absl::StatusOr<VectorReply> ParameterServerService::Vector(const VectorRequest& request) {
+  MONSOON_FAIL_POINT_STATUS("vector.before_apply");
+  absl::StatusOr<VectorReply> result = shard_->Vector(request);
+  MONSOON_FAIL_POINT_STATUS("vector.applied");
+  return result;
 }
 
 }  // namespace monsoon

@@ -1,5 +1,6 @@
 #include "ps_server/server/settings.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/config/cluster.h"
 #include "common/config/state_dir.h"
 #include "common/config/suggest.h"
+#include "common/memory/available_memory.h"
 #include "common/transport/frame/fault.h"
 #include "proto/cluster.pb.h"
 
@@ -19,12 +21,15 @@ namespace {
 
 constexpr uint32_t kNoTask = UINT32_MAX;
 
+// What the process takes beside jobs and messages: 30 to 50 MiB were seen.
+constexpr uint64_t kOwnBytes = uint64_t{64} << 20;
+
 // What the cluster file says of options->task.
 void TakeTask(const Cluster& cluster, PsServerOptions* options) {
   const ParameterServerTask& task = cluster.ps(static_cast<int>(options->task));
   options->cluster = cluster.name();
-  options->memory_limit_bytes = uint64_t{task.memory_limit_mib()} << 20;
   options->message_memory_bytes = uint64_t{task.message_memory_mib()} << 20;
+  LimitMemory(uint64_t{task.memory_limit_mib()} << 20, MemoryLimit(), options);
   options->keep_ended_jobs = cluster.keep_ended_jobs();
   if (options->address.empty()) {
     options->address = task.address();
@@ -32,6 +37,21 @@ void TakeTask(const Cluster& cluster, PsServerOptions* options) {
 }
 
 }  // namespace
+
+void LimitMemory(uint64_t wanted, std::optional<uint64_t> system, PsServerOptions* options) {
+  options->memory_limit_bytes = wanted;
+  if (!system) {
+    return;
+  }
+  const uint64_t beside = std::min(*system / 2, options->message_memory_bytes + kOwnBytes);
+  if (wanted <= *system - beside) {
+    return;
+  }
+  options->memory_limit_bytes = *system - beside;
+  options->memory_limit_is = absl::StrCat(
+      "of the ", *system >> 20, " MiB that its machine or container lets it have, ", beside >> 20,
+      " are for messages and itself; ps.memory_limit_mib in the cluster file is ", wanted >> 20);
+}
 
 absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   PsSettings settings;

@@ -1,6 +1,7 @@
 // The command line of ps_server and what the cluster file says about the task.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,10 @@ struct PsSettings {
   std::optional<std::string> help;  // set: print it and do nothing else
   bool version = false;             // print what the binary is, and do nothing else
 };
+
+// Jobs may take `wanted` bytes, but no more than `system`, what this process may have in all,
+// leaves them beside messages and the process itself; these get no more than half of it.
+void LimitMemory(uint64_t wanted, std::optional<uint64_t> system, PsServerOptions* options);
 
 // InvalidArgument or the cluster file's errors, ready to be shown.
 absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args);

@@ -169,7 +169,7 @@ absl::StatusOr<SharedMapping> ShardFrameHandler::Share(const FetchRequest& reque
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartFetch(request));
   ASSIGN_OR_RETURN(const SliceFetches::Shared shared, job->fetches()->Share(SessionOf(request)));
   job->figures()->AddReader(std::move(counts));
-  return SharedMapping{shared.fd, std::move(job), shared.shape.shard_epoch, shared.slot.slot,
+  return SharedMapping{shared.fd, shared.file, shared.shape.shard_epoch, shared.slot.slot,
                        shared.slot.ticket};
 }
 

@@ -1,7 +1,6 @@
 #include "ps_server/shard/shard.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -30,36 +29,11 @@ absl::Status LaterAttempt(const ShardJob& job, uint64_t attempt) {
                                          ", an earlier one"));
 }
 
-// Of each worker that the request names the newest session, by worker.
-absl::StatusOr<std::vector<SessionId>> SessionsToOpen(const RestoreShardJobRequest& request) {
-  if (request.session_size() > kMaxRestoredSessions) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        request.session_size(), " sessions to restore; the limit is ", kMaxRestoredSessions));
-  }
-  std::map<uint32_t, uint64_t> newest;
-  for (const SessionKey& session : request.session()) {
-    if (session.job() != request.create().job() ||
-        session.job_term() != request.create().job_term()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a session of job \"", Shorten(session.job(), kMaxJobName), "\" of term ",
-                       session.job_term(), " in a request to restore job \"",
-                       Shorten(request.create().job(), kMaxJobName), "\" of term ",
-                       request.create().job_term()));
-    }
-    uint64_t& incarnation = newest[session.worker()];
-    incarnation = std::max(incarnation, session.incarnation());
-  }
-  std::vector<SessionId> open;
-  for (const auto& [worker, incarnation] : newest) {
-    open.push_back({worker, incarnation});
-  }
-  return open;
-}
-
 // What a later call, or a later coordinator's, repeats.
 CreateShardJobRequest WithoutCall(CreateShardJobRequest request) {
   request.clear_term();
   request.clear_call();
+  request.clear_source();
   return request;
 }
 
@@ -67,7 +41,8 @@ CreateShardJobRequest WithoutCall(CreateShardJobRequest request) {
 
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
-      budget_(absl::StrCat("ps/", options_.task), options_.memory_limit_bytes) {
+      budget_(absl::StrCat("ps/", options_.task), options_.memory_limit_bytes,
+              options_.memory_limit_is) {
   CHECK_NE(options_.shard_epoch, 0u);
 }
 
@@ -192,12 +167,18 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
     MutexLock lock(&jobs_mutex_);
     RETURN_IF_ERROR(Fence(call.term(), call.call()));
   }
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<ShardJob> job,
-      MakeJob(call, /*attempt=*/std::nullopt,
-              [](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
-                return made->stripes()->Initialize(go_on);
-              }));
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   MakeJob(call, /*attempt=*/std::nullopt,
+                           [&](const std::shared_ptr<ShardJob>& made,
+                               absl::FunctionRef<bool()> go_on) -> absl::Status {
+                             if (!call.has_source()) {
+                               return made->stripes()->Initialize(go_on);
+                             }
+                             const SliceSource& source = call.source();
+                             ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> from,
+                                              FindKnown(source.job(), source.job_term()));
+                             return made->TakeOver(from.get(), go_on);
+                           }));
   return job->Describe();
 }
 
@@ -305,6 +286,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJob
     return absl::AbortedError("it was deleted while its slice was made, or the shard is draining");
   }
   RETURN_IF_ERROR(made);
+  files_.Add(job);
   return job;
 }
 

@@ -33,8 +33,10 @@
 #include "ps_server/shard/given_up_slices.h"
 #include "ps_server/shard/session_marks.h"
 #include "ps_server/shard/session_table.h"
+#include "ps_server/shard/sessions_to_open.h"
 #include "ps_server/shard/shard_job.h"
 #include "ps_server/shard/shard_job_plan.h"
+#include "ps_server/shard/shared_files.h"
 #include "ps_server/shard/table_slice.h"
 #include "ps_server/vector/memory_budget.h"
 
@@ -49,10 +51,9 @@ struct ShardOptions {
   // Called without a lock; null: no marks are kept.
   std::function<MakeSessionMarks> make_session_marks;
   const Clock* clock = Clock::Real();  // of rounds
+  // Where the limit comes from, for people.
+  std::string memory_limit_is = "ps.memory_limit_mib in the cluster file";
 };
-
-// Sessions that one request to restore a job may name: more than a job has workers.
-inline constexpr int kMaxRestoredSessions = 1 << 14;
 
 class Shard {
  public:
@@ -182,6 +183,7 @@ class Shard {
   // These two outlive the jobs.
   MemoryBudget budget_;
   GivenUpSlices given_up_;
+  SharedFiles files_;
 
   mutable Mutex jobs_mutex_;
   std::map<JobKey, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);

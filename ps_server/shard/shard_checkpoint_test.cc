@@ -203,11 +203,11 @@ TEST_F(ShardTest, MarksTellWhatIsAppliedWrittenAndDurable) {
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{1, 0, 0}));
   const Cut first = CutOf(*job);
   PushOne(MakePush(1, 2), Vector(kStripe, 1.0f));
-  job->checkpoint()->NoteWritten(first.stripes);
+  job->checkpoint()->NoteWritten(1, first.stripes);
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{2, 1, 0}));
   const Cut second = CutOf(*job);
   PushOne(MakePush(1, 3), Vector(kStripe, 1.0f));
-  job->checkpoint()->NoteWritten(second.stripes);
+  job->checkpoint()->NoteWritten(2, second.stripes);
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{3, 2, 1}));
   EXPECT_EQ(marks()[0], (std::vector<uint64_t>{0, 0, 0}));
   EXPECT_EQ(PushOne(MakePush(1, 4), Vector(kStripe, 1.0f)).durable_sequence(), 1u);
@@ -215,7 +215,7 @@ TEST_F(ShardTest, MarksTellWhatIsAppliedWrittenAndDurable) {
   session_.set_worker(2);
   ASSERT_OK(shard_.OpenSession(session_));
   PushOne(MakePush(1, 1), Vector(kStripe, 1.0f));
-  job->checkpoint()->NoteWritten(second.stripes);
+  job->checkpoint()->NoteWritten(2, second.stripes);
   EXPECT_EQ(marks()[1], (std::vector<uint64_t>{1, 0, 0}));
 }
 

@@ -48,7 +48,13 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
                    std::unique_ptr<SessionMarks> marks)
     : request_(request),
       memory_(std::move(memory)),
-      facts_{request.job(), plan.layout.Hash(), plan.map, request.shard(), shard_epoch},
+      facts_{request.job(),
+             plan.layout.Hash(),
+             plan.map,
+             request.shard(),
+             shard_epoch,
+             static_cast<uint32_t>(plan.layout.tensors().size()),
+             request.has_rounds()},
       stripes_(&request_, &facts_, std::move(plan.reductions), std::move(plan.kernel),
                std::move(slice)),
       tables_(plan.layout.tables().empty()
@@ -70,6 +76,17 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
   static_assert(sizeof(ShardJob) + sizeof(SliceHeader) + 4 * 4096 <= kJobOverheadBytes);
 }
 
+absl::Status ShardJob::TakeOver(ShardJob* source, absl::FunctionRef<bool()> go_on) {
+  RETURN_IF_ERROR(source->writes()->CheckReadable());
+  if (source->tables() != nullptr || tables_ != nullptr) {
+    return absl::FailedPreconditionError("rows of tables are not taken over");
+  }
+  RETURN_IF_ERROR(stripes_.TakeOver(*source->stripes(), go_on));
+  writes_.NoteRestored();
+  from_source_ = true;
+  return absl::OkStatus();
+}
+
 CreateShardJobReply ShardJob::Describe() const {
   const Slice slice = facts_.map.shard(facts_.shard);
   CreateShardJobReply reply;
@@ -78,6 +95,7 @@ CreateShardJobReply ShardJob::Describe() const {
   reply.set_end(slice.end);
   reply.set_stripes(stripes_.count());
   reply.set_stripe_bytes(facts_.map.stripe_floats() * sizeof(float));
+  reply.set_from_source(from_source_);
   return reply;
 }
 
@@ -103,6 +121,7 @@ absl::StatusOr<MarksReply> ShardJob::Marks(const MarksRequest& request) const {
   ASSIGN_OR_RETURN(MarksReply reply, sessions_.Marks(request));
   reply.set_parent_epoch(checkpoint_.parent().shard_epoch);
   reply.set_parent_generation(checkpoint_.parent().generation);
+  reply.set_generation(checkpoint_.written());
   return reply;
 }
 

@@ -21,6 +21,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
@@ -51,10 +53,15 @@ class ShardJob {
 
   const CreateShardJobRequest& request() const { return request_; }
   uint64_t shard_epoch() const { return facts_.shard_epoch; }
+  const ShardMap& map() const { return facts_.map; }
   // How often the batch job has returned to a generation; 0: it never did. Constant once
   // others have the job.
   uint64_t attempt() const { return attempt_; }
   void set_attempt(uint64_t attempt) { attempt_ = attempt; }
+
+  // Takes what `source` holds, as SliceStripes::TakeOver, before anybody else has this job.
+  // FailedPrecondition where that cannot be read, or one of the two has tables.
+  absl::Status TakeOver(ShardJob* source, absl::FunctionRef<bool()> go_on);
 
   CreateShardJobReply Describe() const;
   ShardJobStatus GetStatus() const;
@@ -103,6 +110,7 @@ class ShardJob {
   SliceCheckpoint checkpoint_;
 
   uint64_t attempt_ = 0;
+  bool from_source_ = false;  // constant once others have the job
   std::atomic<bool> given_up_{false};
 };
 

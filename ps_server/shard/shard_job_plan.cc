@@ -15,6 +15,7 @@
 #include "common/settings/number_rule.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "ps_server/shard/absent_tensors.h"
 #include "ps_server/shard/stripe.h"
 
 namespace monsoon {
@@ -91,11 +92,14 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   const bool own_kernels = request.optimizer().weight_decay_weights_only() ||
                            std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
   const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
+  // A cut gives both stripes a part of a tensor.
+  const uint64_t absent =
+      stripes * AbsentTensors::kStripeBytes + (stripes + tensors) * AbsentTensors::kTensorBytes;
   const uint64_t steps = behind.public_copy ? plan.shape.floats * sizeof(float) : 0;  // at most
   ASSIGN_OR_RETURN(const uint64_t tables,
                    TableBytes(plan.layout.tables(), request.shard(), request.shards()));
   plan.memory_bytes = tables + plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
-                      stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
+                      stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels + absent +
                       request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
   return plan;
 }

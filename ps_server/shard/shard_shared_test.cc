@@ -1,9 +1,13 @@
 // What readers of the shard's shared memory see of pushes.
 #include <unistd.h>
 
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/model/parameter_layout.h"
 #include "common/process/unique_fd.h"
 #include "common/testing/status_matchers.h"
@@ -12,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "proto/optimizer.pb.h"
 #include "ps_server/shard/shard.h"
+#include "ps_server/shard/shared_files.h"
 
 namespace monsoon {
 namespace {
@@ -77,7 +82,7 @@ class ShardSharedTest : public ::testing::Test {
     return seen;
   }
 
-  Shard shard_{{"test", 2, kEpoch, /*memory_limit_bytes=*/1 << 20}};
+  Shard shard_{{"test", 2, kEpoch, /*memory_limit_bytes=*/8 << 20}};
   SessionKey session_;
   uint64_t layout_hash_ = 0;
   std::unique_ptr<SliceReader> reader_;
@@ -106,6 +111,40 @@ TEST_F(ShardSharedTest, ARefusedRecordMovesOnlyTheSequence) {
   for (size_t i = 0; i < kStripe; ++i) {
     EXPECT_EQ(seen.parameters[i], before[i] - 0.5f) << i;
   }
+}
+
+// Of jobs that have ended, and are listed still, the newest keep their descriptors.
+TEST_F(ShardSharedTest, SlicesWithoutSessionsKeepFewDescriptors) {
+  const auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  ASSERT_OK(shard_.CloseSession(session_));
+  const auto shared = [this](const std::string& job) {
+    return shard_.FindJob(job)->fetches()->Share(std::nullopt).status().code();
+  };
+  CreateShardJobRequest request = shard_.FindJob("job-1")->request();
+  std::ptrdiff_t most = 0;
+  for (size_t i = 0; i < 3 * SharedFiles::kIdle; ++i) {
+    request.set_job(absl::StrCat("next-", i));
+    ASSERT_OK(shard_.CreateJob(request));
+    if (i == SharedFiles::kIdle) {
+      most = open_files();
+    }
+    EXPECT_EQ(shared(request.job()), absl::StatusCode::kOk) << i;
+  }
+  EXPECT_LE(open_files(), most);
+  EXPECT_EQ(shared("job-1"), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(shared("next-0"), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(shared(absl::StrCat("next-", 2 * SharedFiles::kIdle)), absl::StatusCode::kOk);
+}
+
+TEST_F(ShardSharedTest, ASliceWithASessionKeepsItsDescriptor) {
+  CreateShardJobRequest request = shard_.FindJob("job-1")->request();
+  for (size_t i = 0; i < 2 * SharedFiles::kIdle; ++i) {
+    request.set_job(absl::StrCat("next-", i));
+    ASSERT_OK(shard_.CreateJob(request));
+  }
+  EXPECT_OK(shard_.FindJob("job-1")->fetches()->Share(SessionId{1, 1}));
 }
 
 TEST_F(ShardSharedTest, AClosedSessionReadsNoMore) {

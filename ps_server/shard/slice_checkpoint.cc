@@ -31,8 +31,9 @@ ShardCheckpoint SliceCheckpoint::Cut() const {
   return cut;
 }
 
-void SliceCheckpoint::NoteWritten(std::span<const StripeRecord> cuts) {
+void SliceCheckpoint::NoteWritten(uint64_t generation, std::span<const StripeRecord> cuts) {
   CHECK_EQ(cuts.size(), stripes_->count());
+  written_ = generation;  // before the marks, which are of this generation or an older one
   for (size_t i = 0; i < cuts.size(); ++i) {
     stripes_->at(i).NoteWritten(cuts[i]);
   }
@@ -69,6 +70,7 @@ absl::Status SliceCheckpoint::Restore(const ShardCheckpoint& content, const Shar
     RETURN_IF_ERROR(CheckRestorable(*older));
   }
   writes_->NoteRestored();
+  written_ = content.generation();
   // Before the stripes: each of them makes the windows of those sessions that are open by then.
   RETURN_IF_ERROR(sessions_->Restore(content, open));
   for (int i = 0; i < content.stripe_size(); ++i) {

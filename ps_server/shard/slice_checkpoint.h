@@ -5,6 +5,7 @@
 // has the job.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -52,8 +53,10 @@ class SliceCheckpoint {
   // sums of gradients need (VectorStore::Maxima).
   StripeRecord CutStripe(uint32_t stripe, std::span<float> parameters,
                          std::span<float> state) const;
-  // A part of these cuts, of all stripes in order, is on the disk and read back.
-  void NoteWritten(std::span<const StripeRecord> cuts);
+  // The generation's part, of these cuts of all stripes in order, is on the disk and read back.
+  void NoteWritten(uint64_t generation, std::span<const StripeRecord> cuts);
+  // The newest that is written; 0: none. Thread safe.
+  uint64_t written() const { return written_; }
 
   // Makes the slice, its tables too, what it was after it was made, whatever was written to its
   // floats since.
@@ -89,6 +92,7 @@ class SliceCheckpoint {
   ClientWrites* const writes_;
   SliceFigures* const figures_;
   Parent parent_;
+  std::atomic<uint64_t> written_{0};
 };
 
 }  // namespace monsoon

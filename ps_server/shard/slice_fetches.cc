@@ -171,10 +171,11 @@ std::optional<FetchRecord> SliceFetches::CopyVector(std::optional<SessionId> ses
 }
 
 absl::StatusOr<SliceFetches::Shared> SliceFetches::Share(std::optional<SessionId> session) const {
-  Shared shared{stripes_->slice()->fd(), {}, stripes_->slice()->shape()};
-  if (shared.fd < 0) {
-    return absl::FailedPreconditionError("the system has no memory files");
+  Shared shared{-1, {}, stripes_->slice()->shape(), sessions_->file()};
+  if (shared.file == nullptr) {
+    return absl::FailedPreconditionError("it has no memory file that can be mapped");
   }
+  shared.fd = shared.file->fd();
   if (session.has_value()) {
     if (request_.has_rounds()) {
       return absl::FailedPreconditionError("what it has pushed may be in a round that is open");

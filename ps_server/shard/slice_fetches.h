@@ -66,9 +66,10 @@ class SliceFetches {
   // or there is no more room for it, or a client may still write the parameters: the
   // client must ask the shard.
   struct Shared {
-    int fd = -1;       // lives as long as the job
+    int fd = -1;       // lives as long as `file`
     SessionSlot slot;  // ticket 0 without a session
     SharedShape shape;
+    std::shared_ptr<const MemoryFile> file;
   };
   absl::StatusOr<Shared> Share(std::optional<SessionId> session) const;
 

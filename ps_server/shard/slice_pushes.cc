@@ -124,6 +124,7 @@ PushVerdict SlicePushes::PushRecordOf(const PushRequest& request, const PushReco
                     request.weight() == 0 ? 1.0f : request.weight(),
                     request.part() == 0 ? 1.0f : request.part(),
                     TensorCodec::CarriesStatistics(record.format()),
+                    {request.absent().data(), static_cast<size_t>(request.absent_size())},
                     std::nullopt,
                     {}};
   if (check.verdict == REFUSED_INVALID) {

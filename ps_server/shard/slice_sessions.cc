@@ -34,6 +34,29 @@ uint64_t HeldOf(const ShardCheckpoint& content, int stripe, SessionId session) {
   return stripe < content.stripe_size() ? HeldOf(content.stripe(stripe).session(), session) : 0;
 }
 
+// The content was written so long after the session's close that it has no windows of it.
+bool IsForgotten(const ShardCheckpoint& content, SessionId session) {
+  const bool closed = std::ranges::any_of(content.closed(), [&](const ClosedSession& each) {
+    return each.worker() == session.worker && each.incarnation() >= session.incarnation;
+  });
+  return closed && std::ranges::none_of(content.stripe(), [&](const StripeRecord& stripe) {
+           return std::ranges::any_of(stripe.session(), [&](const SessionWindowRecord& window) {
+             return window.worker() == session.worker &&
+                    window.incarnation() == session.incarnation;
+           });
+         });
+}
+
+// To what the session had pushed, where they are lower.
+void Raise(std::span<std::atomic<uint64_t>> marks, const LeftPushes& left) {
+  for (size_t i = 0; i < marks.size(); ++i) {
+    const uint64_t last = i < left.last.size() ? left.last[i] : left.rows;
+    if (marks[i].load(std::memory_order_relaxed) < last) {
+      marks[i].store(last, std::memory_order_relaxed);
+    }
+  }
+}
+
 }  // namespace
 
 SliceSessions::SliceSessions(const JobFacts* facts, SliceStripes* stripes, TableSlice* tables,
@@ -198,6 +221,25 @@ absl::StatusOr<SessionSlot> SliceSessions::SlotOf(SessionId session) const {
   return opened->second.slot;
 }
 
+// ---- the slice's memory file --------------------------------------------------------
+
+std::shared_ptr<const MemoryFile> SliceSessions::file() const {
+  MutexLock lock(&mutex_);
+  return stripes_->slice()->file();
+}
+
+bool SliceSessions::IsIdle() const {
+  MutexLock lock(&mutex_);
+  return opened_.empty();
+}
+
+void SliceSessions::CloseFile() {
+  MutexLock lock(&mutex_);
+  if (opened_.empty()) {
+    stripes_->slice()->CloseFile();
+  }
+}
+
 // ---- marks of closed sessions ------------------------------------------------------
 
 void SliceSessions::KeepMarks(MarkedClose close) {
@@ -225,44 +267,72 @@ void SliceSessions::ForgetMarks(absl::FunctionRef<bool(const MarkedClose&)> done
   });
 }
 
-std::vector<LostPushes> SliceSessions::TakeOverMarks(const ShardCheckpoint& content) {
+std::vector<LostPushes> SliceSessions::TakeOverMarks(const ShardCheckpoint& content,
+                                                     std::span<const LeftPushes> left) {
   std::vector<LostPushes> all;
   MutexLock lock(&mutex_);
   if (marks_ == nullptr) {
     return all;
   }
+  std::map<SessionId, const LeftPushes*> sessions;
   for (const SessionId& session : marks_->Earlier()) {
-    if (table_.IsOpen(session)) {
-      continue;  // its worker sends it again
+    sessions[session] = nullptr;
+  }
+  for (const LeftPushes& each : left) {
+    // One whose windows are not kept any more: what was lost of it was told before that.
+    if (sessions.contains(each.session) || !IsForgotten(content, each.session)) {
+      sessions[each.session] = &each;
     }
-    absl::StatusOr<MemoryBudget::Reservation> memory = ReserveSession(session);
-    const std::span<std::atomic<uint64_t>> marks = marks_->Open(session);
-    if (!memory.ok() || !ReserveRecord(session.worker).ok() || marks.empty()) {
-      continue;
+  }
+  for (const auto& [session, pushes] : sessions) {
+    if (table_.IsOpen(session)) {  // its worker sends it again, or the close tells
+      if (pushes != nullptr) {
+        Raise(opened_.find(session)->second.marks, *pushes);
+      }
+    } else if (std::optional<LostPushes> lost = TakeOver(content, session, pushes)) {
+      all.push_back(*std::move(lost));
     }
-    LossCount loss;
-    uint64_t applied = 0;
-    for (size_t i = 0; i < stripes_->count(); ++i) {
-      const uint64_t held = HeldOf(content, static_cast<int>(i), session);
-      applied += held;
-      stripes_->at(i).KeepClosed(session, held);
-      loss.Add(held, marks[i].load(std::memory_order_relaxed));
-    }
-    if (tables_ != nullptr) {
-      const uint64_t held = HeldOf(content.row_session(), session);
-      tables_->KeepClosed(session, held);
-      loss.AddRows(held, TableMark(marks)->load(std::memory_order_relaxed));
-    }
-    if (!table_.ClosedApplied(session).has_value()) {
-      table_.RecordClose(session, applied);  // its marks are of a close: it is never open again
-    }
-    std::optional<LostPushes> lost = loss.Report(facts_.shard, session, marks_->complete(session));
-    if (lost) {
-      all.push_back(*lost);
-    }
-    KeepMarks({session, *std::move(memory), std::move(lost)});
   }
   return all;
+}
+
+std::optional<LostPushes> SliceSessions::TakeOver(const ShardCheckpoint& content, SessionId session,
+                                                  const LeftPushes* left) {
+  absl::StatusOr<MemoryBudget::Reservation> memory = ReserveSession(session);
+  const std::span<std::atomic<uint64_t>> marks = marks_->Open(session);
+  const bool kept = memory.ok() && ReserveRecord(session.worker).ok() && !marks.empty();
+  if (!kept && left == nullptr) {
+    return std::nullopt;
+  }
+  if (left != nullptr) {
+    Raise(marks, *left);
+  }
+  LossCount loss;
+  uint64_t applied = 0;
+  for (size_t i = 0; i < stripes_->count(); ++i) {
+    const uint64_t held = HeldOf(content, static_cast<int>(i), session);
+    applied += held;
+    loss.Add(held, kept ? marks[i].load(std::memory_order_relaxed) : left->last[i]);
+    if (kept) {
+      stripes_->at(i).KeepClosed(session, held);
+    }
+  }
+  if (tables_ != nullptr) {
+    const uint64_t held = HeldOf(content.row_session(), session);
+    loss.AddRows(held, kept ? TableMark(marks)->load(std::memory_order_relaxed) : left->rows);
+    if (kept) {
+      tables_->KeepClosed(session, held);
+    }
+  }
+  if (kept && !table_.ClosedApplied(session).has_value()) {
+    table_.RecordClose(session, applied);  // its marks are of a close: it is never open again
+  }
+  std::optional<LostPushes> lost =
+      loss.Report(facts_.shard, session, left != nullptr || marks_->complete(session));
+  if (kept) {
+    KeepMarks({session, *std::move(memory), lost});
+  }
+  return lost;
 }
 
 // ---- checkpoints --------------------------------------------------------------------

@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/transport/shm/memory_file.h"
 #include "common/transport/shm/shared_slice.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -35,6 +36,13 @@
 #include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
+
+// What a session that has left had pushed here.
+struct LeftPushes {
+  SessionId session;
+  std::vector<uint64_t> last;  // sequence, by stripe
+  uint64_t rows = 0;           // pushes, of whose rows all were here
+};
 
 class SliceSessions {
  public:
@@ -63,6 +71,15 @@ class SliceSessions {
   // when it is not open, or when too many read.
   absl::StatusOr<SessionSlot> SlotOf(SessionId session) const;
 
+  // ---- the slice's memory file ----
+
+  // By which readers map the slice; null: it has none, or none any more.
+  std::shared_ptr<const MemoryFile> file() const;
+  // No session is open.
+  bool IsIdle() const;
+  // Unless a session was opened meanwhile.
+  void CloseFile();
+
   // ---- checkpoints ----
 
   // The sessions that are closed by now.
@@ -75,8 +92,10 @@ class SliceSessions {
   absl::Status Restore(const ShardCheckpoint& content, std::span<const SessionId> open);
   // After that, or after the sessions of a slice without a content were opened: what sessions
   // that are not open any more had pushed here, as an earlier life's marks say, and what
-  // `content` (an empty one: nothing) does not hold of it. Their marks are kept on.
-  std::vector<LostPushes> TakeOverMarks(const ShardCheckpoint& content);
+  // `content` (an empty one: nothing) does not hold of it. Their marks are kept on. Of those in
+  // `left` the marks need not say it: a power cut may have taken them.
+  std::vector<LostPushes> TakeOverMarks(const ShardCheckpoint& content,
+                                        std::span<const LeftPushes> left = {});
 
  private:
   // An open one.
@@ -108,6 +127,10 @@ class SliceSessions {
   // Of what the job remembers for ever of a worker that it has not seen yet.
   absl::Status ReserveRecord(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // What the content lacks of a session that is not open; nothing: it lacks nothing, or that is
+  // not known. `left`: null where marks alone tell.
+  std::optional<LostPushes> TakeOver(const ShardCheckpoint& content, SessionId session,
+                                     const LeftPushes* left) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepMarks(MarkedClose close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of those that `done` says it of.
   void ForgetMarks(absl::FunctionRef<bool(const MarkedClose&)> done)

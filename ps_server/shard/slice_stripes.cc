@@ -10,9 +10,12 @@
 #include "common/memory/aligned_floats.h"
 #include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
+#include "common/model/tensor_slices.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "common/optimizer/range_kernel.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "proto/shard_checkpoint.pb.h"
 #include "ps_server/shard/round.h"
 #include "ps_server/shard/shard_job_plan.h"
 #include "ps_server/vector/contribution_sum.h"
@@ -54,7 +57,7 @@ void SliceStripes::Fill(const ParameterLayout& layout, const std::shared_ptr<Flo
         state == nullptr
             ? AlignedFloats()
             : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size(), behind)),
-        options));
+        options, TensorSlices(layout, stripe)));
     CHECK_EQ(stripes_.back()->size(), stripe.size());
   }
 }
@@ -72,6 +75,44 @@ absl::Status SliceStripes::Initialize(absl::FunctionRef<bool()> go_on) {
     monsoon::Initialize(layout, request_.seed(), facts_.map.stripe(facts_.shard, i).begin,
                         initial.span());
     stripes_[i]->Write(initial.span());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SliceStripes::TakeOver(const SliceStripes& source, absl::FunctionRef<bool()> go_on) {
+  if (source.facts_.layout_hash != facts_.layout_hash) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its slice is of another layout than that of ", source.facts_.job));
+  }
+  if (source.count() != count()) {
+    return absl::FailedPreconditionError(absl::StrCat("its slice has ", count(),
+                                                      " stripes, that of ", source.facts_.job,
+                                                      " has ", source.count()));
+  }
+  const bool same_kind =
+      OptimizerName(request_.optimizer()) == OptimizerName(source.request_.optimizer()) &&
+      optimizer_slots() == source.optimizer_slots();
+  for (uint32_t i = 0; i < count(); ++i) {
+    if (!go_on()) {
+      return absl::CancelledError("its slice is given up");
+    }
+    const size_t size = at(i).size();
+    if (source.at(i).size() != size) {
+      return absl::FailedPreconditionError(absl::StrCat("stripe ", i, " has ", size,
+                                                        " floats, that of ", source.facts_.job,
+                                                        " has ", source.at(i).size()));
+    }
+    AlignedFloats parameters(size);
+    AlignedFloats state(size * static_cast<size_t>(source.state_slots()));
+    const StripeRecord cut = source.at(i).Cut(parameters.span(), state.span());
+    at(i).Write(parameters.span());
+    at(i).RaiseVersion(cut.version());
+    if (same_kind) {
+      for (int slot = 0; slot < optimizer_slots(); ++slot) {
+        at(i).WriteState(slot, state.span().subspan(static_cast<size_t>(slot) * size, size));
+      }
+      at(i).TakeAbsent(cut);
+    }
   }
   return absl::OkStatus();
 }

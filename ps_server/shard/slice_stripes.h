@@ -46,6 +46,10 @@ class SliceStripes final : public SliceParameters {
   // writes them. Asks before each stripe whether to go on; Cancelled: it did not, and the
   // job is of no use.
   absl::Status Initialize(absl::FunctionRef<bool()> go_on);
+  // The same with what `source` holds, another job's slice: parameters, versions and, of an
+  // optimizer of the same kind, its state and what it has counted, stripe by stripe, each as of one
+  // moment. FailedPrecondition where its layout or its stripes are others.
+  absl::Status TakeOver(const SliceStripes& source, absl::FunctionRef<bool()> go_on);
   // As after Fill, whatever was written to their floats since.
   void Clear();
 

@@ -23,14 +23,16 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
              AlignedFloats(StateFloats(*kernel, slice->stripe(index).size())), Options()) {}
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
-               uint64_t shard_epoch, AlignedFloats state, const Options& options)
+               uint64_t shard_epoch, AlignedFloats state, const Options& options,
+               std::vector<TensorSlice> tensors)
     : size_(slice->stripe(index).size()),
       kernel_(kernel),
       shard_epoch_(shard_epoch),
       options_(options),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
-      state_(std::move(state)) {
+      state_(std::move(state)),
+      absent_(std::make_unique<AbsentTensors>(std::move(tensors))) {
   // With its place in a round.
   static_assert(2 * sizeof(SessionId) + sizeof(Session) + sizeof(Round::Member) +
                     2 * (4 * sizeof(void*) + 16) <=
@@ -52,6 +54,7 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
 void Stripe::InitializeState() {
   std::ranges::fill(kernel_state(), kernel_->initial_state());
   std::ranges::fill(state_.span().subspan(kernel_state().size()), 0.0f);  // a round's sum
+  absent_->Clear();
   ForgetPublic();
 }
 
@@ -157,11 +160,17 @@ void Stripe::MoveBy(const Push& push, int64_t staleness, double damping, Session
   // As many pushes as came since its base was fetched, and this one, count alike. One that was
   // under way for long, or whose base nobody knows, does not take statistics back to old values.
   const uint64_t count = staleness < 0 ? windows_.size() : static_cast<uint64_t>(staleness);
-  kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient,
-                     {.scale = static_cast<float>(damping * push.weight),
-                      .part = push.part,
-                      .share = 1.0f / static_cast<float>(count + 1),
-                      .values = push.statistic_values});
+  const OptimizerKernel::PushTerms terms{.scale = static_cast<float>(damping * push.weight),
+                                         .part = push.part,
+                                         .share = 1.0f / static_cast<float>(count + 1),
+                                         .values = push.statistic_values};
+  if (push.absent.empty() && absent_->none()) {
+    kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient, terms);
+  } else {
+    kernel_->ApplyPushTo(absent_->PartsWithout(push.absent), version_, parameters_, kernel_state(),
+                         push.gradient, terms);
+    absent_->Count(push.absent);
+  }
   AdvanceVersion();
   session->window.RecordApplied(push.sequence);
   ShareMarks(*session);

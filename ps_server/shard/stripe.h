@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,12 +25,14 @@
 
 #include "common/base/mutex.h"
 #include "common/memory/aligned_floats.h"
+#include "common/model/tensor_slices.h"
 #include "common/optimizer/optimizer.h"
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/shard_checkpoint.pb.h"
 #include "proto/tensor.pb.h"
 #include "proto/wire_format.pb.h"
+#include "ps_server/shard/absent_tensors.h"
 #include "ps_server/shard/public_copy.h"
 #include "ps_server/shard/round.h"
 #include "ps_server/shard/session_table.h"
@@ -59,9 +62,10 @@ class Stripe {
     WireFormat changes = FLOAT32;     // else it has a public copy
   };
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
-  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe.
+  // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe. `tensors` are those
+  // that pushes may leave out (TensorSlices).
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch,
-         AlignedFloats state, const Options& options);
+         AlignedFloats state, const Options& options, std::vector<TensorSlice> tensors = {});
   // The same with memory of its own, and without options.
   Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel, uint64_t shard_epoch);
 
@@ -86,6 +90,8 @@ class Stripe {
     float part = 1;
     // What the gradient has of statistics: values, or what is to be subtracted from them.
     bool statistic_values = true;
+    // As PushRequest.absent, of other stripes' tensors too; not with rounds.
+    std::span<const uint32_t> absent;
     // Set: validation refused the content, and why. Consumes the sequence, and
     // is remembered in memory of `refusal_memory`.
     std::optional<std::string> invalid;
@@ -122,6 +128,8 @@ class Stripe {
   void WriteState(int slot, std::span<const float> state);
   // To `version`, unless it is higher already: of a checkpoint that is resumed.
   void RaiseVersion(uint64_t version);
+  // Of each tensor as many pushes were without it as `cut`, of another job's stripe, says.
+  void TakeAbsent(const StripeRecord& cut);
 
   // Where a cut's floats go, before anybody else has the stripe.
   struct Floats {
@@ -221,6 +229,7 @@ class Stripe {
   const std::span<float> parameters_ ABSL_GUARDED_BY(mutex_);
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);
   AlignedFloats state_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<AbsentTensors> absent_ ABSL_PT_GUARDED_BY(mutex_);
   std::optional<Round> round_ ABSL_GUARDED_BY(mutex_);        // its sum is in state_
   std::optional<PublicCopy> public_ ABSL_GUARDED_BY(mutex_);  // its floats are in state_
   std::map<SessionId, Session> windows_ ABSL_GUARDED_BY(mutex_);

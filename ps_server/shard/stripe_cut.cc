@@ -25,6 +25,7 @@ void Stripe::Restore(const StripeRecord& cut, const StripeRecord* older) {
   const std::map<SessionId, uint64_t> before = LastOf(older);
   MutexLock lock(&mutex_);
   RestoreSessions(cut, before);
+  absent_->Restore(cut);
   if (public_.has_value()) {
     public_->Restore(cut.public_version());
   }
@@ -57,6 +58,11 @@ void Stripe::RestoreSessions(const StripeRecord& cut, const std::map<SessionId, 
   header_->version.store(version_, std::memory_order_relaxed);
 }
 
+void Stripe::TakeAbsent(const StripeRecord& cut) {
+  MutexLock lock(&mutex_);
+  absent_->Restore(cut);
+}
+
 StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) const {
   CHECK_EQ(parameters.size(), size_);
   StripeRecord record;
@@ -73,6 +79,7 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
     round_->AddMembersTo(&record);
   }
   record.set_version(version_);
+  absent_->AddTo(&record);
   for (const auto& [id, session] : windows_) {
     SessionWindowRecord* const window = record.add_session();
     window->set_worker(id.worker);

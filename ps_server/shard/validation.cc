@@ -1,6 +1,8 @@
 #include "ps_server/shard/validation.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -89,6 +91,22 @@ RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const T
   return {};
 }
 
+// Of tensors that rise.
+RecordCheck ValidateAbsent(const JobFacts& facts, const PushRequest& request) {
+  if (request.absent().empty()) {
+    return {};
+  }
+  if (facts.rounds) {
+    return {REFUSED_REQUEST,
+            "a round averages differences, which have a value for each parameter; "
+            "this push says that tensors have none"};
+  }
+  const uint32_t last = *request.absent().rbegin();
+  return last < facts.tensors
+             ? RecordCheck()
+             : RecordCheck{REFUSED_REQUEST, absl::StrCat("tensor ", last, " of ", facts.tensors)};
+}
+
 absl::Status ValidateLayout(const JobFacts& facts, uint64_t layout_hash) {
   return layout_hash == facts.layout_hash
              ? absl::OkStatus()
@@ -116,6 +134,10 @@ absl::Status ValidatePushFrame(const PushRequest& request, uint64_t payload_byte
     return absl::InvalidArgumentError(absl::StrCat("a push that is a part ", request.part(),
                                                    " of a difference; those in (0, 1] are"));
   }
+  if (std::ranges::adjacent_find(request.absent(), std::greater_equal<>()) !=
+      request.absent().end()) {
+    return absl::InvalidArgumentError("a push whose absent tensors do not rise");
+  }
   return ValidateLengths(request.record(), payload_bytes);
 }
 
@@ -132,6 +154,9 @@ RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request
                                std::span<const float> gradient, bool finite) {
   if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
       check.verdict != APPLIED) {
+    return check;
+  }
+  if (RecordCheck check = ValidateAbsent(facts, request); check.verdict != APPLIED) {
     return check;
   }
   const TensorCodec* const codec = TensorCodec::Find(record.format());

@@ -19,6 +19,8 @@ struct JobFacts {
   ShardMap map;
   uint32_t shard = 0;
   uint64_t shard_epoch = 0;
+  uint32_t tensors = 0;  // of the layout
+  bool rounds = false;   // of differences
 };
 
 // Longest text of a verdict: kMaxFrameRecords of them fit a frame's header.

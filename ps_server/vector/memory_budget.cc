@@ -21,8 +21,8 @@ void MemoryBudget::Reservation::Add(Reservation other) {
   other.budget_ = nullptr;
 }
 
-MemoryBudget::MemoryBudget(std::string owner, uint64_t limit_bytes)
-    : owner_(std::move(owner)), limit_bytes_(limit_bytes) {}
+MemoryBudget::MemoryBudget(std::string owner, uint64_t limit_bytes, std::string limit_is)
+    : owner_(std::move(owner)), limit_bytes_(limit_bytes), limit_is_(std::move(limit_is)) {}
 
 absl::StatusOr<MemoryBudget::Reservation> MemoryBudget::Reserve(uint64_t bytes,
                                                                 absl::string_view subject,
@@ -32,7 +32,7 @@ absl::StatusOr<MemoryBudget::Reservation> MemoryBudget::Reserve(uint64_t bytes,
     return absl::ResourceExhaustedError(
         absl::StrCat(owner_, ": ", subject, " needs ", bytes, " bytes for ", purpose, "; with ",
                      used_, " in use the sum is ", used_ + bytes, ", over the limit of ",
-                     limit_bytes_, " (ps.memory_limit_mib in the cluster file)"));
+                     limit_bytes_, " (", limit_is_, ")"));
   }
   used_ += bytes;
   return Reservation(this, bytes);

@@ -44,8 +44,9 @@ class MemoryBudget {
     uint64_t bytes_ = 0;
   };
 
-  // `owner` ("ps/1") begins every message.
-  MemoryBudget(std::string owner, uint64_t limit_bytes);
+  // `owner` ("ps/1") begins every message, which says where the limit comes from.
+  MemoryBudget(std::string owner, uint64_t limit_bytes,
+               std::string limit_is = "ps.memory_limit_mib in the cluster file");
 
   // ResourceExhausted: "ps/1: job a needs 64 bytes for parameters; ..." with the
   // sum and the limit, where subject is "job a" and purpose "parameters".
@@ -59,6 +60,7 @@ class MemoryBudget {
 
   const std::string owner_;
   const uint64_t limit_bytes_;
+  const std::string limit_is_;
   mutable Mutex mutex_;
   uint64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -83,11 +83,14 @@ uint64_t ScalarsOf(const VectorRequest& request) {
   }
 }
 
-absl::Status CheckScalars(uint64_t count) {
-  return count <= VectorStore::kMaxScalars
-             ? absl::OkStatus()
-             : absl::InvalidArgumentError(absl::StrCat(
-                   count, " dot products at once; the limit is ", VectorStore::kMaxScalars));
+// Of an operation that answers `dots` products and passes over the slice so often.
+absl::Status CheckWork(uint64_t dots, uint64_t passes) {
+  if (dots <= VectorStore::kMaxScalars && passes <= VectorStore::kMaxPasses) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(dots, " dot products at once, the limit is ", VectorStore::kMaxScalars, "; in ",
+                   passes, " passes, the limit is ", VectorStore::kMaxPasses));
 }
 
 // Scalars of stripes that are held at once: 4 MiB, of more stripes than threads
@@ -380,7 +383,8 @@ absl::StatusOr<VectorReply> VectorStore::Combine(const VectorCombine& op) {
   for (const double factor : op.factor()) {
     RETURN_IF_ERROR(CheckNumbers({factor}));
   }
-  RETURN_IF_ERROR(CheckScalars(static_cast<uint64_t>(op.dot_with_size())));
+  const auto dots = static_cast<uint64_t>(op.dot_with_size());
+  RETURN_IF_ERROR(CheckWork(dots, dots + static_cast<uint64_t>(op.in_size())));
   ASSIGN_OR_RETURN(const std::vector<Input> in, FindAll(op.in()));
   ASSIGN_OR_RETURN(const std::vector<Input> dot_with, FindAll(op.dot_with()));
   const std::vector<double> factors(op.factor().begin(), op.factor().end());
@@ -400,7 +404,7 @@ absl::StatusOr<VectorReply> VectorStore::Combine(const VectorCombine& op) {
 
 absl::StatusOr<VectorReply> VectorStore::Gram(const VectorGram& op) const {
   const uint64_t count = uint64_t(op.row_size()) * uint64_t(op.column_size());
-  RETURN_IF_ERROR(CheckScalars(count));
+  RETURN_IF_ERROR(CheckWork(count, count));
   ASSIGN_OR_RETURN(const std::vector<Input> rows, FindAll(op.row()));
   ASSIGN_OR_RETURN(const std::vector<Input> columns, FindAll(op.column()));
   return SumScalars(count, [&](uint32_t, const Slice& range, std::span<double> dots) {

@@ -56,6 +56,9 @@ class VectorStore {
   static constexpr size_t kMaxRequestBytes = 16384;
   static constexpr uint64_t kMaxScalars = 4096;
   static constexpr int kMaxBefore = 16;
+  // Of an operation, each with a pass over the slice, so that others of the job do not wait for
+  // minutes. With the longest history (job.proto) a minimiser wants 86 of them.
+  static constexpr uint64_t kMaxPasses = 256;
 
   // `parameters` and `budget` outlive the store.
   VectorStore(SliceShape shape, SliceParameters* parameters, MemoryBudget* budget);

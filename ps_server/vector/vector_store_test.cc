@@ -118,6 +118,34 @@ TEST_F(VectorStoreTest, ElementwiseOperationsMatchTheirKernels) {
   EXPECT_EQ(Get("x"), x);
 }
 
+// The largest that fitted into a request held a shard of 25 million floats for a minute.
+TEST_F(VectorStoreTest, AnOperationOfManyPassesIsRefused) {
+  ASSERT_OK(Uniform("x", 0, -3.0, 5.0));
+  VectorRequest gram = Next();
+  for (int i = 0; i < 16; ++i) {
+    gram.mutable_gram()->add_row("x");
+    gram.mutable_gram()->add_column("x");
+  }
+  ASSERT_OK_AND_ASSIGN(const VectorReply reply, Run(gram));
+  EXPECT_EQ(reply.scalar_size(), 256);
+  gram = Next();
+  for (int i = 0; i < 64; ++i) {
+    gram.mutable_gram()->add_row("x");
+    gram.mutable_gram()->add_column("x");
+  }
+  EXPECT_THAT(Run(gram), StatusIs(absl::StatusCode::kInvalidArgument,
+                                  HasSubstr("in 4096 passes, the limit is 256")));
+  VectorRequest combine = gram;
+  combine.mutable_combine()->set_out("sum");
+  for (int i = 0; i < 256; ++i) {
+    combine.mutable_combine()->add_in("x");
+    combine.mutable_combine()->add_factor(0.5);
+  }
+  combine.mutable_combine()->add_dot_with("x");
+  EXPECT_THAT(Run(combine), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     HasSubstr("in 257 passes, the limit is 256")));
+}
+
 TEST_F(VectorStoreTest, ScalarsAreSummedInTheOrderOfTheStripes) {
   for (const uint32_t k : {0u, 1u, 2u}) {
     ASSERT_OK(Uniform(std::string(1, static_cast<char>('x' + k)), k, -3.0, 5.0));

@@ -13,7 +13,7 @@ from . import _programs
 from ._version import __version__
 from .errors import LibraryNotFound, VersionsDiffer
 
-ABI = 3
+ABI = 4
 INTERRUPTED = 100
 
 
@@ -43,7 +43,8 @@ class StepInfo(c.Structure):
     _fields_ = [("size", c.c_size_t), ("batches", c.c_size_t), ("examples", c.c_uint64),
                 ("loss", c.c_double), ("has_loss", c.c_int), ("correct", c.c_uint64),
                 ("has_correct", c.c_int), ("unless_due", c.c_int),
-                ("zero_gradient", c.c_int)]
+                ("zero_gradient", c.c_int), ("absent", c.POINTER(c.c_uint32)),
+                ("absent_count", c.c_size_t)]
 
 
 class Metric(c.Structure):
@@ -70,6 +71,7 @@ SIGNATURES = {
     "monsoon_last_error": (c.c_char_p, []),
     "monsoon_join": (c.c_int, [c.POINTER(JoinOptions), c.POINTER(c.c_void_p)]),
     "monsoon_job": (c.c_char_p, [c.c_void_p]),
+    "monsoon_warnings": (c.c_char_p, [c.c_void_p]),
     "monsoon_size": (c.c_size_t, [c.c_void_p]),
     "monsoon_offset": (c.c_size_t, [c.c_void_p, c.c_size_t]),
     "monsoon_parameters": (_FLOATS, [c.c_void_p]),

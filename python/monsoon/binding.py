@@ -10,7 +10,7 @@ backward through a graph from before fails in place of being wrong.
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, List, Optional
+from typing import Any, Counter, List, Optional, Tuple
 
 import numpy
 import torch
@@ -26,8 +26,10 @@ _LOSSY = (torch.float16, torch.bfloat16)
 class _Slot:
     """One tensor of the layout and its two views, `value` and `gradient`."""
 
-    def __init__(self, entry: Entry, parameters: numpy.ndarray, gradient: numpy.ndarray) -> None:
-        self.name, self.kind, self.tensor = entry.name, entry.kind, entry.source
+    def __init__(self, number: int, entry: Entry, parameters: numpy.ndarray,
+                 gradient: numpy.ndarray) -> None:
+        self.number, self.name, self.kind = number, entry.name, entry.kind
+        self.tensor = entry.source
         self.place = entry.place
         # A storage of its own for each: libraries that save tensors look at storages.
         self.value = torch.from_numpy(parameters).view(entry.shape)
@@ -86,9 +88,9 @@ class TorchBinding:
     def attach(self, replica: Replica) -> None:
         """Writes the initial values to the vector and makes views of what can be."""
         with torch.no_grad():
-            for entry, offset in zip(self._layout.entries, replica.offsets):
+            for number, (entry, offset) in enumerate(zip(self._layout.entries, replica.offsets)):
                 here = slice(offset, offset + entry.size)
-                slot = _Slot(entry, replica.parameters[here], replica.gradient[here])
+                slot = _Slot(number, entry, replica.parameters[here], replica.gradient[here])
                 slot.value.copy_(slot.tensor)
                 slot.try_view()
                 self._slots.append(slot)
@@ -137,37 +139,48 @@ class TorchBinding:
             raise InvalidArgument("gradients= is for models that are a dict of arrays; a module's "
                                   "are taken from its parameters after backward()")
 
-    def collect_gradients(self) -> None:
-        """With optimizers of the shards, before a due step. Raises UnsupportedTensor for a
-        sparse gradient."""
-        elsewhere, views = [], 0
+    def collect_gradients(self) -> List[int]:
+        """With optimizers of the shards, before a due step. Returns the layout's entries without a
+        gradient. Raises UnsupportedTensor for a sparse one."""
+        absent, elsewhere, views = [], [], 0
         for slot in self._trained:
             gradient = slot.tensor.grad
             if gradient is slot.gradient and gradient.data_ptr() == slot.gradient_address:
                 # The usual case. Backward adds in place, which the version tells.
                 version = gradient._version
-                self.missing += version == slot.version
+                if version == slot.version and self._is_zero(slot):
+                    absent.append(slot.number)
                 slot.version = version
                 views += 1
             elif gradient is None:
                 slot.gradient.zero_()
-                self.missing += 1
+                absent.append(slot.number)
             elif gradient.layout is not torch.strided:
                 raise UnsupportedTensor(f"the gradient of {slot.name} is sparse; only dense "
                                         "gradients travel (Embedding(sparse=False))")
             elif self._is_view(slot, gradient):
-                self.missing += gradient._version == slot.version
+                if gradient._version == slot.version and self._is_zero(slot):
+                    absent.append(slot.number)
             else:
                 elsewhere.append((slot, gradient))
+        self.missing += len(absent)
         self._are_views = views == len(self._trained)
-        if not elsewhere:
-            return
+        if elsewhere:
+            self._gather(elsewhere)
+        return absent
+
+    def _gather(self, elsewhere: List[Tuple[_Slot, Any]]) -> None:
         with torch.no_grad():
             values = self._staging.to_host([gradient for _, gradient in elsewhere])
             for (slot, gradient), value in zip(elsewhere, values):
                 slot.gradient.copy_(value)
                 path = "gathered" if slot.takes_gradient else slot.path()
                 self.copied["gradient:" + path] += slot.gradient.numel() * 4
+
+    @staticmethod
+    def _is_zero(slot: _Slot) -> bool:
+        """Whoever writes through `.data` or from outside torch changes no version."""
+        return not bool(slot.gradient.any())
 
     @staticmethod
     def _is_view(slot: _Slot, gradient: Any) -> bool:

@@ -51,8 +51,8 @@ class Client:
             self._folder = tempfile.TemporaryDirectory(prefix="monsoon-")
             self._path = str(pathlib.Path(self._folder.name) / "cluster.textproto")
             # Commands read the parameter servers' addresses from the coordinator; a cluster
-            # file must name one.
-            text = _text.write({"coordinator": {"address": cluster},
+            # file must name one. "*": whichever cluster is there.
+            text = _text.write({"name": "*", "coordinator": {"address": cluster},
                                 "ps": {"address": "unix-abstract:monsoon-not-asked"}})
             pathlib.Path(self._path).write_text(text, encoding="utf-8")
         else:
@@ -114,7 +114,8 @@ class Client:
         path: with its parameters, its optimizer's state on the shards and its place in the data.
         The new job's id. settings: changed fields, {"stop.epochs": 6}. Programs enter it by its
         name (`name`, or that of `job`) with join(), and with these settings. For an id this
-        client must be of a cluster file whose state_dir this machine can read."""
+        client must be of a cluster file, and this machine must be able to read its state_dir
+        unless the shards still hold what the job has ended with."""
         arguments = [f"--resume={job}"] + ([f"--name={name}"] if name else [])
         arguments += [f"--set={field}={value}" for field, value in (settings or {}).items()]
         return str(self._json("submit", *arguments)["job"])

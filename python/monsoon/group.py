@@ -6,7 +6,7 @@ Batches, parameters after each landing, evaluations' ends and errors are broadca
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 import torch
@@ -102,10 +102,12 @@ class GroupReplica:
         return self._event(lambda: self._own().no_more_samples())
 
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
-             correct: Optional[int] = None, unless_due: bool = False) -> Event:
+             correct: Optional[int] = None, unless_due: bool = False,
+             absent: Sequence[int] = ()) -> Event:
         """The figures of rank 0 are told."""
         event = self._event(lambda: self._own().step(
-            batches, examples=examples, loss=loss, correct=correct, unless_due=unless_due))
+            batches, examples=examples, loss=loss, correct=correct, unless_due=unless_due,
+            absent=absent))
         if self._replica is None and not self.local_steps:
             self.gradient.fill(0)  # as rank 0's is
         return event

@@ -29,6 +29,7 @@ class NumpyBinding:
         self._views: Dict[str, numpy.ndarray] = {}
         self._others: List[str] = []
         self._aliases_of_others: List[str] = []
+        self._absent: List[int] = []  # entries without a gradient, of those that were given
 
     def attach(self, replica: Replica) -> None:
         """Writes the initial values to the vector and puts views into the dict."""
@@ -63,20 +64,22 @@ class NumpyBinding:
         """A dict has none."""
 
     def give(self, gradients: Optional[Mapping[str, Any]]) -> None:
-        """Copies gradients that were computed elsewhere into the vector. Names that are
-        missing are zero, and counted."""
+        """Copies gradients that were computed elsewhere into the vector. Tensors whose names are
+        missing, or have None, have no gradient, and are counted."""
+        self._absent = []
         if gradients is None:
             return
         for name in gradients:
             if name not in self.gradients:
                 raise InvalidArgument(f"gradients[{name!r}]: the model has no such tensor")
-        for entry in self._layout.entries:
+        for number, entry in enumerate(self._layout.entries):
             names = [name for name in [entry.name, *entry.aliases]
                      if gradients.get(name) is not None]
             view = self.gradients[entry.name]
             if not names:
                 view[...] = 0
                 self.missing += 1
+                self._absent.append(number)
                 continue
             for position, name in enumerate(names):
                 value = numpy.asarray(gradients[name])
@@ -89,8 +92,10 @@ class NumpyBinding:
                 view[...] = value if position == 0 else view + value
                 self.copied["gradient:given"] += view.nbytes
 
-    def collect_gradients(self) -> None:
-        """They are in the vector already: written to `gradients`, or by give()."""
+    def collect_gradients(self) -> List[int]:
+        """They are in the vector already: written to `gradients`, which are then of all tensors,
+        or by give(). Returns the entries without one."""
+        return self._absent
 
     def zero_gradients(self, zeroed: bool = False) -> None:
         if not zeroed:

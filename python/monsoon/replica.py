@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes as c
 import enum
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
@@ -91,6 +91,8 @@ class Replica:
         self._to_event, self._to_batch, self._to_info = (
             c.byref(part) for part in (self._event, self._batch, self._info))
         self.job_id: str = self._lib.monsoon_job(handle).decode()
+        # What is right in the settings and known to train badly.
+        self.warnings: List[str] = self._lib.monsoon_warnings(handle).decode().splitlines()
         self.size: int = self._lib.monsoon_size(handle)
         self.offsets: List[int] = [self._lib.monsoon_offset(handle, i)
                                    for i in range(len(layout.entries))]
@@ -168,11 +170,15 @@ class Replica:
         return self._finish(self._lib.monsoon_no_more_samples(self._checked(), self._to_event))
 
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
-             correct: Optional[int] = None, unless_due: bool = False) -> Event:
+             correct: Optional[int] = None, unless_due: bool = False,
+             absent: Sequence[int] = ()) -> Event:
         """Counts the oldest `batches` drawn. examples 0: those of the batches. unless_due: a
-        step that will read the parameters is not counted, and DUE returned. Without local
-        steps the gradient is zero after GO."""
+        step that will read the parameters is not counted, and DUE returned. absent: entries of
+        the layout without any gradient, rising. Without local steps the gradient is zero after
+        GO."""
         info = self._info
+        numbers = (c.c_uint32 * len(absent))(*absent)
+        info.absent, info.absent_count = numbers, len(absent)
         info.batches, info.examples, info.unless_due = batches, examples, unless_due
         info.has_loss, info.has_correct = loss is not None, correct is not None
         if loss is not None:

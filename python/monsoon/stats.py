@@ -13,7 +13,7 @@ class Stats:
     staleness is of the newest push, -1 while it is not known. sessions is 1 and one more
     for each that was lost. bytes_copied has, by path, what was copied because it could not be
     a view ("gradient:gathered", "parameter:float16"). missing_gradients counts tensors that a
-    step had no gradient for: zeros were pushed. discarded are batches that a lost session
+    step had no gradient of. discarded are batches that a lost session
     took away. local are the names of tensors that stay in this process. local_steps are those
     of the difference under way, fewer than Local's `every` where the job asks for that
     (dynamic=True); 0: gradients are pushed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import Any, Mapping, Optional, Sequence
 
 from . import errors, evaluation
@@ -35,6 +36,8 @@ class Training:
 
     def begin(self) -> None:
         """Makes the model's tensors views, and waits for the job's parameters."""
+        for advice in getattr(self.replica, "warnings", ()):
+            warnings.warn(f"job {self.replica.job_id}: {advice}", stacklevel=4)
         self._binding.attach(self.replica)
         self._handle(self.replica.begin())
 
@@ -105,9 +108,10 @@ class Training:
     def _counted(self, count: int, examples: int, loss: Optional[float],
                  correct: Optional[int]) -> Event:
         replica, binding = self.replica, self._binding
+        absent: Sequence[int] = ()
         if self._local is None:
             # Every step reads the gradient.
-            binding.collect_gradients()
+            absent = binding.collect_gradients()
             binding.collect_statistics()
         else:
             event: Event = replica.step(count, examples=examples, loss=loss, correct=correct,
@@ -115,7 +119,7 @@ class Training:
             if event.kind is not EventKind.DUE:
                 return event
             binding.collect_parameters()
-        event = replica.step(count, examples=examples, loss=loss, correct=correct)
+        event = replica.step(count, examples=examples, loss=loss, correct=correct, absent=absent)
         return event
 
     def _zero(self, zeroed: bool = False) -> None:

@@ -98,8 +98,10 @@ class FakeLibrary:
     def __init__(self, version="0.1.0"):
         self.version, self.jobs, self.replicas = version, {}, []
         self.programs = 1  # that train, as stats tell
+        self.warnings = b""
         self.calls, self.interrupt, self.events, self.fail = [], set(), {}, {}
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
+        self.absent = []  # of each step, the tensors that it had no gradient of
         self.error = b""
         self.lost_draw, self.row_events = 0, []
         self.told_steps, self.differences = [], []  # the latter: how many steps each has had
@@ -131,7 +133,7 @@ class FakeLibrary:
         return 0
 
     def monsoon_abi(self):
-        return 3
+        return 4
 
     def monsoon_version(self):
         return self.version.encode() + b" (fake)"
@@ -164,6 +166,9 @@ class FakeLibrary:
 
     def monsoon_job(self, handle):
         return self._replica(handle).job.id.encode()
+
+    def monsoon_warnings(self, handle):
+        return self.warnings
 
     def monsoon_size(self, handle):
         return self._replica(handle).size
@@ -241,6 +246,7 @@ class FakeLibrary:
         if info.unless_due and due.value:
             return self._tell("step", replica, event, DUE)
         self.steps.append((info.batches, info.loss if info.has_loss else None))
+        self.absent.append([info.absent[i] for i in range(info.absent_count)])
         kind, discarded = self.events.pop(len(self.steps), (GO, 0))
         counted = [replica.drawn.pop(0) for _ in range(info.batches)]
         if discarded:

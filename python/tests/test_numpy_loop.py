@@ -142,6 +142,18 @@ def test_gradients_are_checked(library):
             break
 
 
+def test_what_has_no_gradient_is_named(library):
+    model = {"v": numpy.zeros(2, numpy.float32), "w": numpy.zeros(3, numpy.float32)}
+    with join(model) as job:
+        for step, _ in enumerate(job.blocks(20, batch=5)):
+            job.step(gradients=[{"w": numpy.ones(3)}, None,
+                                {"v": None, "w": numpy.ones(3)}, {"v": numpy.ones(2)}][step % 4])
+            if step == 3:
+                break
+    # None: written to job.gradients, or zero.
+    assert library.absent == [[0], [], [0], [1]]
+
+
 def test_models_that_cannot_be_are_refused():
     for model, words in (({"w": numpy.zeros(2, int)}, "is of int64"), ({}, "no parameter"),
                          ({"w w": numpy.zeros(2)}, "no blank"), ({"a": {}}, "flat dict"),
@@ -154,3 +166,12 @@ def test_the_package_needs_no_torch():
     code = "import sys, monsoon; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)},
                           check=False).returncode == 0
+
+
+def test_what_trains_badly_is_warned_of(library, recwarn):
+    library.warnings = b"downpour.n_push: a push is long; take less\nstop: soon; later"
+    model = make_model()
+    with join(model, data=X, batch=8) as job:
+        assert job.id == "line-1"
+    assert [str(w.message) for w in recwarn] == [
+        "job line-1: downpour.n_push: a push is long; take less", "job line-1: stop: soon; later"]

@@ -130,7 +130,7 @@ def test_gradients_found_in_place_are_not_copied_and_others_gathered_once(librar
         assert job.stats.bytes_copied == ({"gradient:gathered": size} if to_none else {})
 
 
-def test_a_missing_gradient_pushes_zeros_and_is_counted(library):
+def test_a_missing_gradient_is_named_and_counted(library):
     model = make_model()
     with join(model, epochs=1) as job:
         for step, ids in enumerate(job.blocks(20, batch=10)):
@@ -143,6 +143,34 @@ def test_a_missing_gradient_pushes_zeros_and_is_counted(library):
             job.step()
             assert torch.equal(model[2].weight, before)
             assert job.stats.missing_gradients == 2 * (step + 1)
+    assert library.absent == [[2, 3]] * 2
+
+
+@pytest.mark.parametrize("way", ["data", "numpy"])
+def test_a_gradient_that_is_written_past_torch_is_none_that_is_missing(library, way):
+    model = make_model()
+    with join(model, epochs=1) as job:
+        for ids in job.blocks(20, batch=10):
+            bias = model[2].bias
+            model[0](X[ids]).sum().backward()
+            if way == "data":
+                bias.grad.data.fill_(1.0)
+            else:
+                bias.grad.detach().numpy()[:] = 1.0
+            job.step()
+            assert job.stats.missing_gradients == 1
+            break
+    assert library.absent == [[2]]
+
+
+def test_with_local_steps_no_tensor_is_missing(library):
+    model = make_model()
+    optimizer = ms.Local(torch.optim.SGD(model.parameters(), lr=0.1), every=1)
+    with join(model, optimizer=optimizer, epochs=1) as job:
+        for ids in job.blocks(20, batch=10):
+            model[0](X[ids]).sum().backward()
+            job.step()
+    assert library.absent == [[], []]
 
 
 def test_a_step_without_a_backward_after_one_with_it_misses_all(library):
@@ -153,6 +181,7 @@ def test_a_step_without_a_backward_after_one_with_it_misses_all(library):
                 F.cross_entropy(model(X[ids % 20]), Y[ids % 20]).backward()
             job.step()
             assert job.stats.missing_gradients == 4 * ((step + 1) // 2)
+    assert library.absent == [[], [0, 1, 2, 3]] * 2
 
 
 def test_sparse_gradients_are_refused_by_name(library):

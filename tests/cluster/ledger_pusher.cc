@@ -148,7 +148,7 @@ absl::Status AwaitRound(ParameterClient* shards, std::span<float> parameters, Fe
 absl::Status AwaitAllDurable(ParameterClient* shards) {
   const absl::Time end = absl::Now() + 3 * kDurableIn;
   do {
-    RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
+    RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn).status());
     absl::SleepFor(absl::Milliseconds(20));
   } while (shards->kept().bytes > 0 && absl::Now() < end && !told_to_leave);
   return absl::OkStatus();
@@ -200,8 +200,20 @@ absl::Status PushOn(ParameterClient* shards, const JoinedJob& joined, const Kind
     }
   }
   ledger->sent = pushes;
-  RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn));
+  RETURN_IF_ERROR(shards->AwaitDurable(kDurableIn).status());
   ledger->acknowledged = std::min(shards->acknowledged(), pushes);
+  return absl::OkStatus();
+}
+
+absl::Status SetOptions(const Cluster& cluster, uint64_t window_bytes, bool waits,
+                        JoinedJob* joined) {
+  ParameterClientOptions& options = joined->client_options;
+  options.deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
+  options.keep_bytes = joined->keep_pushes ? window_bytes : 0;
+  if (waits) {
+    options.round_patience = absl::InfiniteDuration();  // no round ends without it
+  }
+  ASSIGN_OR_RETURN(options.tables, TableMaps(joined->layout.tables(), options.map.shards()));
   return absl::OkStatus();
 }
 
@@ -250,10 +262,7 @@ absl::Status Run(std::span<const char* const> args) {
   }
   ReplicaMembership membership(member);
   ASSIGN_OR_RETURN(JoinedJob joined, JoinJob(coordinator.get(), &membership, {}));
-  joined.client_options.deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
-  ASSIGN_OR_RETURN(joined.client_options.tables,
-                   TableMaps(joined.layout.tables(), joined.client_options.map.shards()));
-  joined.client_options.keep_bytes = joined.keep_pushes ? uint64_t{window_mib} << 20 : 0;
+  RETURN_IF_ERROR(SetOptions(cluster, uint64_t{window_mib} << 20, waits, &joined));
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> shards,
                    ParameterClient::Create(joined.client_options));
   ledger->worker = joined.session.worker();

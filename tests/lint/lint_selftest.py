@@ -23,10 +23,10 @@ CLEAN = {
                                    '\n',
     "worker/backend/cpu/BUILD.bazel": 'cc_library(\n    name = "dense",\n    srcs = ["dense.cc"],\n'
                                       '    deps = ["@onednn"],\n)\n',
-    "ps_server/server/service.cc": "#include <grpcpp/grpcpp.h>\n",
+    "ps_server/server/service_grpc.cc": "#include <grpcpp/grpcpp.h>\n",
     "ps_server/shard_test.cc": "int x;\n",
     "ps_server/server/BUILD.bazel": 'cc_library(\n    name = "service",\n'
-                                    '    srcs = ["service.cc"],\n)\n',
+                                    '    srcs = ["service_grpc.cc"],\n)\n',
     "ps_server/BUILD.bazel": 'cc_test(\n    name = "shard_test",\n    srcs = ["shard_test.cc"],\n'
                              '    tags = ["unit"],\n)\n',
     "proto/a.proto": "message Other {}\n",
@@ -72,6 +72,7 @@ PLANTED = [
     ("headers", "worker/nn/model.cc", "#include <dnnl.hpp>\n"),
     ("headers", "worker/nn/model.cc", "#  include <cuda_runtime.h>\n"),
     ("headers", "worker/main.cc", '#include "spdlog/spdlog.h"\n'),
+    ("headers", "common/transport/grpc/channel.cc", "#include <openssl/ssl.h>\n"),
     ("headers", "coordinator/solver.cc", "#include <lbfgs.h>\n"),
     ("directions", "common/a.cc", '#include "ps_server/shard.h"\n'),
     ("directions", "common/base/a.cc", '#include "common/transport/grpc/channel.h"\n'),
@@ -96,6 +97,7 @@ PLANTED = [
     ("one_definition", "worker/a.cc", monsoon("namespace {\n\nint x;\nint y;\n\n}  // namespace\n"
                                               "\nclass Status {};\n")),
     ("libraries", "ps_server/extra/BUILD.bazel", 'cc_library(name = "a", deps = ["@onednn"])\n'),
+    ("libraries", "coordinator/BUILD.bazel", 'cc_binary(name = "a", deps = ["@openssl"])\n'),
     ("libraries", "worker/BUILD.bazel", 'cc_binary(name = "a", deps = ["@spdlog"])\n'),
     ("targets", "common/lost.cc", "int y;\n"),
     ("targets", "common/base/lost.cc", "int y;\n"),
@@ -124,6 +126,7 @@ PLANTED = [
     ("pointers", "common/a.cc", "// Its formulas stand beside Message in\n// b.proto.\n"),
     ("pointers", "tests/a.py", '"""As lost.py does."""\n'),
     ("pointers", "deploy/go.sh", "#!/bin/bash\nset -euo pipefail\n# As lost.sh does.\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt", "# none\n"),
     ("planted_bugs", "tests/mutations/common_base.txt", BUG + "\n"),
     ("planted_bugs", "tests/mutations/common_base.txt", BUG + " :: //ps_server:lost_test\n"),
     ("planted_bugs", "tests/mutations/common_base.txt",
@@ -132,6 +135,8 @@ PLANTED = [
      BUG.replace("s/status", "y/status") + " :: //ps_server:shard_test\n"),
     ("planted_bugs", "tests/mutations/common_base.txt",
      BUG.replace("base/status", "base/lost") + " :: //ps_server:shard_test\n"),
+    ("planted_bugs", "tests/mutations/common_base.txt",
+     BUG.replace("status.cc", "status.cc common/base/lost.h") + " :: //ps_server:shard_test\n"),
     ("planted_bugs", "tests/mutations/common_codec.txt", BUG + " :: //ps_server:shard_test\n"),
     ("change_tables", "CONTRIBUTING.md", "To add an optimizer:\n"),
     ("change_tables", "CONTRIBUTING.md", TO_ADD.format("lost", 0, 0)),

@@ -164,7 +164,22 @@ class Kept:
             versions = [max(part["version_max"] for part in one["parts"])
                         for one in (newest, kept)]
             check(f"{shards} shards: versions go on", versions[0] == versions[1], versions)
+            self.resume_held(cluster, "again-1", live, bits)
             return report["folder"]
+
+    def resume_held(self, cluster, source, live, bits):
+        """The same by name, of what the shards hold."""
+        check = self.checks.check
+        result = cluster.command("submit", f"--resume={source}", "--name=held", "--watch",
+                                 timeout=300)
+        check("the shards hold it: nothing is copied", ", from what the shards hold\n" in
+              result.stdout, result.stdout)
+        path, _ = self.export(cluster, "held-2", "held.npz")
+        check("what they make of it has the same parameters",
+              path.read_bytes() == live.read_bytes())
+        report = self.inspect(cluster, "held-2")
+        check("and the same state", same_tensors(
+            read_generation(report, report["generations"][0]["generation"]), bits))
 
     def train_on(self, source, described):
         """Trains one epoch more, and is refused with another model."""

@@ -177,7 +177,7 @@ class Table(unittest.TestCase):
         without = table.of_stage("process", full=False)
         everything = table.of_stage("process", full=True)
         self.assertEqual([row.name for row in everything if row not in without],
-                         ["presets", "uneven_speeds"])
+                         ["presets", "uneven_speeds", "soak"])
         deaths = table.of_stage("process", full=False, tag="deaths")
         self.assertEqual([row for row in without if "deaths" in row.tags], deaths)
         self.assertLess(0, len(deaths))

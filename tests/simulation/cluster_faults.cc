@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "tests/simulation/cluster_simulation.h"
 #include "tests/simulation/simulated_job.h"
 #include "tests/simulation/simulated_program.h"
@@ -11,22 +12,32 @@
 namespace monsoon::simulation {
 namespace {
 
+// What lives add to a copy of the coordinator's folder before any shard has answered them: a copy
+// that lacks less is not told from the newest (seed 5280 without this).
+constexpr uint64_t kMostUnheard = 24;
+
 absl::Duration Milliseconds(uint32_t count) { return absl::Milliseconds(count); }
 
 }  // namespace
 
 const std::array<const char*, static_cast<size_t>(Fault::kCount)> kFaultNames = {
-    "ps restarted",       "ps killed",           "power cut",       "bit rot",
-    "ps dies in a write", "ps stopped",          "slow disk",       "full disk",
-    "worker killed",      "worker stopped",      "worker replaced", "drain",
-    "coordinator killed", "coordinator stopped", "journal blocked", "partition",
-    "connection broken",  "clock jump",          "checkpoint asked"};
+    "ps restarted",       "ps killed",           "power cut",        "bit rot",
+    "ps dies in a write", "ps stopped",          "slow disk",        "full disk",
+    "worker killed",      "worker stopped",      "worker replaced",  "drain",
+    "coordinator killed", "coordinator stopped", "journal blocked",  "partition",
+    "connection broken",  "clock jump",          "checkpoint asked", "long partition",
+    "lasting partition",  "long suspension",     "all suspended",    "old folder",
+    "folder put back",    "folder given up",     "old journal",      "journal put back",
+    "journal given up"};
 
 bool ClusterSimulation::MayRot() {
-  if (drains_ || !coordinator_.process.alive || job_.empty()) {
+  if (!coordinator_.process.alive || job_.empty()) {
     return false;
   }
   const DurableJob* const job = coordinator_.core().state().FindJob(job_);
+  if (job == nullptr) {
+    return false;  // of another state folder
+  }
   const auto phase = job->downpour().procedure().phase();
   return phase == ProcedureState::WARMSTART || phase == ProcedureState::RUNNING;
 }
@@ -69,13 +80,14 @@ void ClusterSimulation::Disturb() {
   Dice& dice = world_.dice;
   world_.time.After(dice.Between(absl::ZeroDuration(), pause_), [this] { Disturb(); });
   const uint32_t what = dice.Below(100);
-  if (what < 40) {
+  // A shard that dies may forget of which journal it has heard.
+  if (what < 40 && coordinator_.has_own_folder()) {
     DisturbPs(dice.Below(static_cast<uint32_t>(ps_.size())));
-  } else if (what < 70) {
+  } else if (what >= 40 && what < 70) {
     DisturbWorker(dice.Below(static_cast<uint32_t>(workers_.size())));
-  } else if (what < 85) {
+  } else if (what >= 70 && what < 85) {
     DisturbCoordinator();
-  } else {
+  } else if (what >= 85) {
     std::vector<SimulatedProcess*> all = {&coordinator_.process};
     for (const auto& ps : ps_) {
       all.push_back(&ps->process);
@@ -103,13 +115,7 @@ void ClusterSimulation::DisturbPs(uint32_t index) {
   }
   switch (dice.Below(7)) {
     case 6:
-      Count(Fault::kPsRestart);
-      ps.Drain();
-      return world_.network.In(&ps.process, dice.Between(Milliseconds(1), Milliseconds(100)),
-                               [this, &ps, index, back] {
-                                 ps.Kill(/*power_cut=*/false, /*rot=*/false);
-                                 StartPs(index, back);
-                               });
+      return RestartPs(index, back);
     case 0:
     case 1: {
       const bool power_cut = dice.Once(3);
@@ -145,6 +151,30 @@ void ClusterSimulation::DisturbPs(uint32_t index) {
   }
 }
 
+void ClusterSimulation::RestartPs(uint32_t index, absl::Duration back) {
+  Count(Fault::kPsRestart);
+  SimulatedPs& ps = *ps_[index];
+  ps.Drain();
+  world_.network.In(&ps.process, world_.dice.Between(Milliseconds(1), Milliseconds(100)),
+                    [this, &ps, index, back] {
+                      ps.Kill(/*power_cut=*/false, /*rot=*/false);
+                      StartPs(index, back);
+                    });
+}
+
+void ClusterSimulation::RestartOneByOne() {
+  if (!faults_) {
+    return;
+  }
+  Dice& dice = world_.dice;
+  world_.time.After(dice.Between(Milliseconds(50), Milliseconds(800)),
+                    [this] { RestartOneByOne(); });
+  if (std::ranges::all_of(ps_, [](const auto& ps) { return ps->process.alive; })) {
+    RestartPs(dice.Below(static_cast<uint32_t>(ps_.size())),
+              dice.Between(absl::ZeroDuration(), Milliseconds(300)));
+  }
+}
+
 void ClusterSimulation::DisturbWorker(uint32_t index) {
   Dice& dice = world_.dice;
   SimulatedReplica& worker = *workers_[index];
@@ -173,7 +203,6 @@ void ClusterSimulation::DisturbWorker(uint32_t index) {
     case 4:
       if (coordinator_.process.alive && !HasFeature(world_, Feature::kProgram)) {
         Count(Fault::kDrain);
-        drains_ = true;
         (void)coordinator_.core().Drain(index);
       }
       return;
@@ -223,15 +252,145 @@ void ClusterSimulation::DisturbCoordinator() {
   }
 }
 
+void ClusterSimulation::DisturbRarely() {
+  if (!faults_) {
+    return;
+  }
+  Dice& dice = rare_dice_;
+  world_.time.After(dice.Between(absl::ZeroDuration(), 8 * pause_), [this] { DisturbRarely(); });
+  const uint32_t ps = dice.Below(static_cast<uint32_t>(ps_.size()));
+  const uint32_t worker = dice.Below(static_cast<uint32_t>(workers_.size()));
+  const absl::Duration length = dice.Between(Milliseconds(700), Milliseconds(5000));
+  switch (dice.Below(12)) {
+    case 0:
+      Count(Fault::kLongPartition);
+      return world_.network.Cut(&ps_[ps]->process, &workers_[worker]->process, length);
+    case 1:
+      Count(Fault::kLongSuspension);
+      coordinator_.process.wakes_at = world_.time.now() + length;
+      return;
+    case 2:
+      Count(Fault::kAllSuspended);
+      coordinator_.process.wakes_at = world_.time.now() + length;
+      for (const auto& one : ps_) {
+        one->process.wakes_at = world_.time.now() + length;
+      }
+      for (const auto& one : workers_) {
+        one->process.wakes_at = world_.time.now() + length;
+      }
+      return;
+    case 3:
+      return SwapFolder(ps);
+    case 4:
+    case 5:
+    case 6:
+      return SwapJournal();
+    case 7:
+    case 8:
+      return coordinator_.BackUp(job_);
+    default:
+      return ps_[ps]->BackUp();
+  }
+}
+
+void ClusterSimulation::CutForGood() {
+  Dice& dice = rare_dice_;
+  const uint32_t ps = dice.Below(static_cast<uint32_t>(ps_.size()));
+  const uint32_t worker = dice.Below(static_cast<uint32_t>(workers_.size()));
+  if (dice.Once(3) && workers_.size() > 1) {
+    Count(Fault::kLastingPartition);
+    world_.network.Cut(&ps_[ps]->process, &workers_[worker]->process, absl::InfiniteDuration());
+  }
+}
+
+void ClusterSimulation::SwapFolder(uint32_t index) {
+  SimulatedPs& ps = *ps_[index];
+  if (!ps.process.alive || HasFeature(world_, Feature::kMemoryOnly) ||
+      !coordinator_.has_own_folder()) {
+    return;
+  }
+  Dice& dice = rare_dice_;
+  Count(Fault::kOldFolder);
+  ps.TakeBackup(/*empty=*/dice.Once(4));
+  StartPs(index, dice.Between(absl::ZeroDuration(), Milliseconds(300)));
+  const bool gives_up = dice.Once(8);
+  world_.time.After(dice.Between(Milliseconds(50), Milliseconds(3000)), [this, index, gives_up] {
+    if (gives_up) {
+      return GiveUpFolder(index);
+    }
+    if (ps_[index]->PutFolderBack()) {
+      Count(Fault::kFolderPutBack);
+      StartPs(index, absl::ZeroDuration());
+    }
+  });
+}
+
+void ClusterSimulation::GiveUpFolder(uint32_t index) {
+  if (!faults_ || ps_[index]->has_own_folder()) {
+    return;
+  }
+  if (coordinator_.process.alive && coordinator_.has_own_folder()) {
+    coordinator_.Serve<GiveUpReply>(
+        [index](CoordinatorCore& core, Moment now) {
+          return core.GiveUp(absl::StrCat("ps/", index), "sim", now);
+        },
+        [this](const absl::StatusOr<GiveUpReply>& reply) {
+          if (reply.ok() && reply->job_size() > 0) {
+            Count(Fault::kFolderGivenUp);
+          }
+        });
+  }
+  world_.time.After(Milliseconds(200), [this, index] { GiveUpFolder(index); });
+}
+
+void ClusterSimulation::SwapJournal() {
+  const bool known = coordinator_.has_backup() && std::ranges::all_of(ps_, [this](const auto& ps) {
+                       return ps->process.alive && ps->has_own_folder() &&
+                              ps->heard()->newest().value_or(JournalMark()).commits() >
+                                  coordinator_.backup_commits() + kMostUnheard;
+                     });
+  if (!known || !coordinator_.process.alive || !coordinator_.has_own_folder()) {
+    return;
+  }
+  Dice& dice = rare_dice_;
+  Count(Fault::kOldJournal);
+  const bool empty = dice.Once(4);
+  coordinator_.TakeBackup(empty);
+  StartCoordinator(dice.Between(absl::ZeroDuration(), Milliseconds(300)));
+  const bool gives_up = !empty && dice.Once(2);
+  world_.time.After(dice.Between(Milliseconds(50), Milliseconds(3000)), [this, gives_up] {
+    if (gives_up) {
+      GiveUpJournal();
+    } else if (coordinator_.PutFolderBack()) {
+      Count(Fault::kJournalPutBack);
+      StartCoordinator(absl::ZeroDuration());
+    }
+  });
+}
+
+void ClusterSimulation::GiveUpJournal() {
+  if (!faults_ || coordinator_.has_own_folder()) {
+    return;
+  }
+  // Whoever says so is told once it is committed; where the coordinator dies first, he says it
+  // again.
+  if (coordinator_.process.alive && coordinator_.GiveUpFolder().ok()) {
+    Count(Fault::kJournalGivenUp);
+  }
+  world_.time.After(Milliseconds(200), [this] { GiveUpJournal(); });
+}
+
 void ClusterSimulation::EndFaults() {
   faults_ = false;
   world_.network.set_faults(false);
+  coordinator_.PutFolderBack();
   if (!coordinator_.process.alive) {
     coordinator_.Start();
   }
   coordinator_.process.wakes_at = absl::ZeroDuration();
   coordinator_.BlockJournal(absl::ZeroDuration());
   for (const auto& ps : ps_) {
+    ps->PutFolderBack();
     if (!ps->process.alive) {
       ps->Start();
     }

@@ -6,9 +6,10 @@
 // The judge, of a job that has SUCCEEDED:
 // - Each stripe has each session's pushes 1..n exactly once, and its bits, parameters and
 //   optimizer state, follow from what was applied alone; again from the disk (AppliedLog).
-// - n is all that the session has pushed if it ended as it should. Else it is at least what
-//   was acknowledged, less what the job says is lost; and it says no more and no less than
-//   what an earlier life had, where the power has not failed.
+// - n is all that the session has pushed if it ended as it should, and at least what was
+//   acknowledged if not, less what the job says is lost; and it says no more and no less than
+//   what an earlier life had, where the power has not failed. Of who left as it should only a
+//   damaged part loses anything, and that is told exactly, also after a power cut.
 // - No block was ever leased to two sessions that shards take pushes of.
 // - Each block of each epoch was trained on by a session that all shards have it of, or
 //   whose loss is told.
@@ -53,6 +54,17 @@ enum class Fault {
   kConnectionBreak,
   kClockJump,
   kCheckpointAsked,
+  // Rare ones.
+  kLongPartition,     // between a worker and a shard, for longer than the worker is waited for
+  kLastingPartition,  // likewise, until the job has ended: all else is healed
+  kLongSuspension,    // of the coordinator, for longer than anybody is waited for
+  kAllSuspended,      // likewise, of everybody
+  kOldFolder,         // a copy of a shard's folder in place of it, or nothing
+  kFolderPutBack,
+  kFolderGivenUp,
+  kOldJournal,  // the same with the coordinator's folder
+  kJournalPutBack,
+  kJournalGivenUp,
   kCount,
 };
 extern const std::array<const char*, static_cast<size_t>(Fault::kCount)> kFaultNames;
@@ -66,6 +78,7 @@ struct SimulationCounts {
   uint64_t lost_records = 0;  // reported
   uint64_t failed_jobs = 0;   // by right: see ClusterSimulation::MayFail
   uint64_t lost_jobs = 0;     // likewise, of those that were on no disk
+  uint64_t given_up = 0;      // likewise, with a state folder that did not come back
   uint64_t batch_returns = 0;
   std::array<uint64_t, static_cast<size_t>(Feature::kCount)> features = {};
 };
@@ -75,6 +88,11 @@ class ClusterSimulation {
   struct Options {
     // Nothing happens to anybody: what a job comes to then.
     bool calm = false;
+    // Beside the others what is rare. The seeds' other draws do not depend on it.
+    bool rare = true;
+    // Several workers train in rounds on several shards, one of which after the other is started
+    // anew, as people do it. Nothing else happens to processes.
+    bool restarts = false;
   };
   // `stacks` and `counts` outlive this.
   ClusterSimulation(uint64_t seed, FiberStacks* stacks, SimulationCounts* counts,
@@ -98,10 +116,22 @@ class ClusterSimulation {
   std::unique_ptr<SimulatedReplica> MakeReplica(uint32_t index);
   void Disturb();
   void DisturbPs(uint32_t index);
+  // As SIGTERM does it, and the next life begins after `back`.
+  void RestartPs(uint32_t index, absl::Duration back);
+  void RestartOneByOne();
   void DisturbWorker(uint32_t index);
   // Its connections to the shard break, if there are any.
   void Break(const SimulatedReplica& replica, uint32_t shard);
   void DisturbCoordinator();
+  void DisturbRarely();
+  // One worker of several never reaches one shard again: the others do its work.
+  void CutForGood();
+  void SwapFolder(uint32_t index);
+  // Somebody says that the shard's folder will not come back, and says it again until that is done.
+  void GiveUpFolder(uint32_t index);
+  void SwapJournal();
+  // The same of the coordinator's.
+  void GiveUpJournal();
   void Count(Fault fault) {
     ++counts_->faults[static_cast<size_t>(fault)];
     world_.Trace(kFaultNames[static_cast<size_t>(fault)]);
@@ -112,9 +142,12 @@ class ClusterSimulation {
   // All that is dead is started, and all that stands still goes on.
   void EndFaults();
   void RunUntil(absl::Duration end);
+  // The name of a job that a program makes, once somebody knows it.
+  void NoteJob();
+  // Why the job waits, as people see it.
+  std::string Reason();
   JobState State();
-  // The newest part of a shard may be damaged: the one before it will do. Who was told to
-  // leave has made sure of the newest alone.
+  // The newest part of a shard may be damaged: the one before it will do.
   bool MayRot();
   // Where a job stands that did not end well.
   std::string Explain(const JobDescription& job) const;
@@ -143,8 +176,8 @@ class ClusterSimulation {
   std::vector<std::unique_ptr<SimulatedPs>> ps_;
   std::vector<std::unique_ptr<SimulatedReplica>> workers_;  // by task
   std::vector<std::unique_ptr<SimulatedReplica>> replaced_;
+  Dice rare_dice_;
   bool faults_ = true;
-  bool drains_ = false;   // somebody was told to leave
   bool ended_ = false;    // nobody is started any more
   absl::Duration pause_;  // the longest between two faults
   std::string job_;

@@ -1,6 +1,7 @@
 #include "tests/simulation/simulated_coordinator.h"
 
 #include <algorithm>
+#include <span>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,7 @@ void SimulatedCoordinator::Start() {
         call_matters_ |= !MayLag(update);
       },
       std::move(state));
+  core_->journal()->Begin("/state/coordinator", durable_);
   EndCall();
   Tick();
   if (world_->plan.job.has_sandblaster()) {
@@ -60,6 +62,53 @@ void SimulatedCoordinator::Kill() {
   const bool got_there = writing_.has_value() && world_->dice.Once(2);
   updates_.resize(got_there ? *writing_ : durable_);
   writing_.reset();
+  ForgetGivenUp(updates_.size());
+  if (own_.has_value()) {
+    own_->given_up = false;
+  }
+}
+
+void SimulatedCoordinator::ForgetGivenUp(size_t committed) {
+  const auto replaces = [](const StateUpdate& update) {
+    return update.journal_named().replaces() != 0;
+  };
+  if (own_.has_value() && own_->given_up &&
+      std::ranges::any_of(std::span(updates_).first(committed), replaces)) {
+    own_.reset();
+  }
+}
+
+void SimulatedCoordinator::BackUp(const std::string& job) {
+  if (process.alive && has_own_folder() && core_->state().FindJob(job) != nullptr) {
+    backup_ = std::vector<StateUpdate>(updates_.begin(),
+                                       updates_.begin() + static_cast<std::ptrdiff_t>(durable_));
+  }
+}
+
+void SimulatedCoordinator::TakeBackup(bool empty) {
+  Kill();
+  own_.emplace(OwnFolder{std::exchange(updates_, empty ? std::vector<StateUpdate>() : *backup_)});
+}
+
+bool SimulatedCoordinator::PutFolderBack() {
+  if (has_own_folder() || own_->given_up) {
+    return false;
+  }
+  if (process.alive) {
+    EXPECT_EQ(core_->TakeCommands(moment()).size(), 0u) << "from a folder that is not the newest";
+    Kill();
+  }
+  updates_ = std::exchange(own_, std::nullopt)->updates;
+  return true;
+}
+
+absl::Status SimulatedCoordinator::GiveUpFolder() {
+  const absl::Status status = core_->GiveUp("coordinator/0", "sim", Now()).status();
+  if (own_.has_value()) {
+    own_->given_up |= status.ok();
+  }
+  EndCall();
+  return status;
 }
 
 uint64_t SimulatedCoordinator::EndCall() {
@@ -104,11 +153,11 @@ void SimulatedCoordinator::Commit() {
     return;
   }
   if (world_->time.now() < blocked_until_) {
-    core_->NoteJournal("No space left on device");
+    core_->journal()->NoteTrouble("No space left on device");
     world_->network.In(&process, kTick, [this] { Commit(); });
     return;
   }
-  core_->NoteJournal("");
+  core_->journal()->NoteTrouble("");
   commit_planned_ = false;
   writing_ = ended_;
   const absl::Duration takes = world_->dice.Between(absl::Microseconds(200), absl::Milliseconds(4));
@@ -120,6 +169,7 @@ void SimulatedCoordinator::EndCommit(uint64_t calls, size_t updates) {
   writing_.reset();
   durable_ = updates;
   committed_ = calls;
+  ForgetGivenUp(durable_);
   world_->threads.WakeAll(this);
   while (!waiting_.empty() && waiting_.front().first <= committed_) {
     const std::function<void()> what = std::move(waiting_.front().second);
@@ -160,9 +210,17 @@ void SimulatedCoordinator::Poll(uint32_t index) {
   }
   shard.polling = true;
   const uint64_t round = shard.polled = round_;
+  core_->journal()->NoteCommits(durable_, IsCommitted(wanted_));
+  const std::optional<JournalMark> journal = core_->journal()->MarkFor(index);
   SimulatedPs* const ps = world_->ps[index];
   world_->network.Call<ShardStatusReply>(
-      &process, &ps->process, kStatusDeadline, [ps](auto reply) { reply(ps->GetStatus()); },
+      &process, &ps->process, kStatusDeadline,
+      [ps, journal](auto reply) {
+        if (journal.has_value()) {
+          ps->heard()->Hear(*journal);
+        }
+        reply(ps->GetStatus());
+      },
       [this, index, round](const absl::StatusOr<ShardStatusReply>& reply) {
         shards_[index].polling = false;
         core_->OnPoll(index, round, reply, Now());

@@ -35,6 +35,20 @@ class SimulatedCoordinator {
   void Kill();
   // Its clock of the wall goes on from another time.
   void JumpClock(absl::Duration by) { wall_offset_ += by; }
+  // A copy of the state folder is put by; nothing is, where the journal has no such job yet.
+  void BackUp(const std::string& job);
+  bool has_backup() const { return backup_.has_value(); }
+  // Commits of the copy.
+  uint64_t backup_commits() const { return backup_->size(); }
+  // The process dies, and its next life finds the copy in place of its state folder, or an empty
+  // folder.
+  void TakeBackup(bool empty);
+  // The process dies, and its next life finds its own folder again. False, and nothing happens,
+  // where it is there, or is being given up.
+  bool PutFolderBack();
+  bool has_own_folder() const { return !own_.has_value(); }
+  // Its own folder will not come back, once that is committed. False where nothing is missing.
+  absl::Status GiveUpFolder();
   // Until then nothing can be committed.
   void BlockJournal(absl::Duration duration) { blocked_until_ = world_->time.now() + duration; }
 
@@ -86,6 +100,8 @@ class SimulatedCoordinator {
   void AfterCommit(uint64_t ticket, std::function<void()> what);
   void Commit();
   void EndCommit(uint64_t calls, size_t updates);
+  // What was given up is gone for good where the first `committed` updates say so.
+  void ForgetGivenUp(size_t committed);
   void Tick();
   void Poll(uint32_t shard);
   void NextCommand(uint32_t shard);
@@ -96,6 +112,13 @@ class SimulatedCoordinator {
 
   // What all lives have committed, and after that what this one has not.
   std::vector<StateUpdate> updates_;
+  std::optional<std::vector<StateUpdate>> backup_;
+  // While others are in their place; given up by this life, which has not committed that yet.
+  struct OwnFolder {
+    std::vector<StateUpdate> updates;
+    bool given_up = false;
+  };
+  std::optional<OwnFolder> own_;
   size_t durable_ = 0;
   size_t ended_ = 0;               // updates of calls that have ended
   std::optional<size_t> writing_;  // as many may be durable by now

@@ -81,12 +81,12 @@ void MakeGradients(World* world, Downpour* downpour) {
   }
 }
 
-void MakeDifferences(World* world, Downpour* downpour) {
+void MakeDifferences(World* world, bool in_rounds, Downpour* downpour) {
   Dice& dice = world->dice;
   const uint32_t steps = 2 + 2 * dice.Below(2);
   downpour->mutable_local()->set_steps(steps);
   downpour->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.02);
-  const bool rounds = dice.Once(2);
+  const bool rounds = dice.Once(2) || in_rounds;
   const bool fragments = dice.Once(3);
   if (rounds) {
     Rounds& rule = *downpour->mutable_rounds();
@@ -268,11 +268,11 @@ bool HasFeature(const World& world, Feature feature) {
   return false;
 }
 
-void MakeJob(World* world) {
+void MakeJob(World* world, bool in_rounds) {
   Dice& dice = world->dice;
   // Of their own, so that the jobs without them stay what they were.
   Dice modes(world->seed + kModes);
-  const Mode mode = PickMode(&modes);
+  const Mode mode = in_rounds ? Mode::kTraining : PickMode(&modes);
   JobPlan& plan = world->plan;
   plan.job.set_name("sim");
   plan.job.set_seed(dice.Below(1000));
@@ -283,8 +283,8 @@ void MakeJob(World* world) {
   dense.set_units(static_cast<uint32_t>(world->ps.size()) * kStripes);
   dense.set_no_bias(true);
   Downpour& downpour = *plan.job.mutable_downpour();
-  if (dice.Once(2)) {
-    MakeDifferences(world, &downpour);
+  if (dice.Once(2) || in_rounds) {
+    MakeDifferences(world, in_rounds, &downpour);
   } else {
     MakeGradients(world, &downpour);
   }
@@ -296,7 +296,7 @@ void MakeJob(World* world) {
   if (dice.Once(3)) {
     downpour.mutable_warmstart()->set_steps(dice.Below(20));
   }
-  if (dice.Once(8)) {
+  if (dice.Once(8) && !in_rounds) {
     plan.job.mutable_checkpoint()->set_off(true);
   } else {
     plan.job.mutable_checkpoint()->set_every_seconds(0.1 + 0.1 * dice.Below(20));

@@ -37,8 +37,9 @@ enum class Feature {
 };
 extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;
 
-// For the cluster of `world`, whose shards are there.
-void MakeJob(World* world);
+// For the cluster of `world`, whose shards are there. `in_rounds`: one that trains in rounds, and
+// keeps checkpoints.
+void MakeJob(World* world, bool in_rounds);
 // By name, of its plan.
 bool HasFeature(const World& world, Feature feature);
 

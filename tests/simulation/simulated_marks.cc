@@ -48,6 +48,21 @@ std::unique_ptr<SessionMarks> SimulatedMarks::OpenJob(const CreateShardJobReques
   return std::make_unique<Marks>(&files, stripes);
 }
 
+SimulatedMarks SimulatedMarks::Copy() const {
+  SimulatedMarks copy;
+  for (const auto& [job, files] : jobs_) {
+    for (const auto& [session, file] : files) {
+      auto one = std::make_unique<File>(static_cast<uint32_t>(file->marks.size()));
+      for (size_t stripe = 0; stripe < one->marks.size(); ++stripe) {
+        one->marks[stripe] = file->marks[stripe].load();
+      }
+      one->complete = file->complete;
+      copy.jobs_[job][session] = std::move(one);
+    }
+  }
+  return copy;
+}
+
 void SimulatedMarks::PowerCut(Dice* dice) {
   for (auto& [job, files] : jobs_) {
     for (auto file = files.begin(); file != files.end();) {

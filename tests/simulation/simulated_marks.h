@@ -21,6 +21,8 @@ class SimulatedMarks {
   std::unique_ptr<SessionMarks> OpenJob(const CreateShardJobRequest& create, uint32_t stripes,
                                         bool fresh);
   void PowerCut(Dice* dice);
+  // What the files say now.
+  SimulatedMarks Copy() const;
 
  private:
   class Marks;

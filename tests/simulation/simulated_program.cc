@@ -199,6 +199,7 @@ class SimulatedProgram::Life {
     fields.Number(uint8_t{1});
     fields.Number(1.0);
     fields.Number(uint32_t{0});  // gradients of rows
+    fields.Number(uint32_t{0});  // tensors without a gradient
     ++steps_;
     return Ask(MessageKind::kStep, fields.bytes());
   }

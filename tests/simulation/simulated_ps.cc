@@ -47,7 +47,10 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 SimulatedPs::SimulatedPs(World* world, uint32_t index, uint32_t stripes)
-    : world_(world), index_(index), storage_(std::make_unique<SimulatedStorage>()), log_(stripes) {}
+    : world_(world),
+      index_(index),
+      folder_{std::make_unique<SimulatedStorage>(), {}},
+      log_(stripes) {}
 
 void SimulatedPs::Start() {
   process.alive = true;
@@ -57,7 +60,7 @@ void SimulatedPs::Start() {
   shard_ = std::make_unique<Shard>(
       ShardOptions{world_->cluster.name(), index_, process.life, 8 << 20,
                    [this](const CreateShardJobRequest& create, uint32_t stripes, bool fresh) {
-                     return marks_.OpenJob(create, stripes, fresh);
+                     return folder_.marks.OpenJob(create, stripes, fresh);
                    },
                    &clock_});
   handler_ = std::make_unique<ShardFrameHandler>(shard_.get());
@@ -66,20 +69,24 @@ void SimulatedPs::Start() {
   options.state_dir = kStateDir;
   options.task = index_;
   options.check_owner = [] { return absl::OkStatus(); };
-  keeper_ = std::make_unique<CheckpointKeeper>(options, storage_.get());
+  kept_.parts = std::make_unique<CheckpointKeeper>(options, folder_.storage.get());
+  const std::string own_folder = absl::StrCat(kStateDir, "/ps-", index_);
+  folder_.storage->MakeFolder(own_folder).IgnoreError();
+  kept_.heard = std::make_unique<HeardJournal>(folder_.storage.get(), own_folder + "/coordinator");
 }
 
 void SimulatedPs::Kill(bool power_cut, bool rot) {
   process.alive = false;
-  keeper_.reset();
+  kept_.parts.reset();
+  kept_.heard.reset();
   frames_.reset();
   handler_.reset();
   shard_.reset();
-  storage_->ClearFailure();
+  folder_.storage->ClearFailure();
   if (power_cut) {
     ++power_cuts_;
-    storage_ = storage_->PowerCut(world_->dice.Below(1u << 30));
-    marks_.PowerCut(&world_->dice);
+    folder_.storage = folder_.storage->PowerCut(world_->dice.Below(1u << 30));
+    folder_.marks.PowerCut(&world_->dice);
   }
   if (rot) {
     Rot();
@@ -87,11 +94,42 @@ void SimulatedPs::Kill(bool power_cut, bool rot) {
   world_->ps_died(index_);
 }
 
+void SimulatedPs::BackUp() { backup_ = StateFolder{folder_.storage->Copy(), folder_.marks.Copy()}; }
+
+void SimulatedPs::TakeBackup(bool empty) {
+  Kill(/*power_cut=*/false, /*rot=*/false);
+  if (!own_.has_value()) {
+    own_ = std::move(folder_);
+  }
+  folder_ = empty || !backup_.has_value()
+                ? StateFolder{std::make_unique<SimulatedStorage>(), {}}
+                : StateFolder{backup_->storage->Copy(), backup_->marks.Copy()};
+}
+
+bool SimulatedPs::PutFolderBack() {
+  if (!own_.has_value()) {
+    return false;
+  }
+  if (process.alive) {
+    Kill(/*power_cut=*/false, /*rot=*/false);
+  }
+  folder_ = *std::exchange(own_, std::nullopt);
+  return true;
+}
+
+void SimulatedPs::NoteBegun() {
+  if (own_.has_value()) {
+    // The copy has all that anybody goes by, but what marks say may be of earlier.
+    own_.reset();
+    ++power_cuts_;
+  }
+}
+
 void SimulatedPs::FillDisk(bool full) {
   if (full) {
-    storage_->FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
+    folder_.storage->FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
   } else {
-    storage_->ClearFailure();
+    folder_.storage->ClearFailure();
   }
 }
 
@@ -103,19 +141,19 @@ void SimulatedPs::Heal() {
 
 void SimulatedPs::Rot() {
   const std::string folder = JobFolder(kStateDir, create_.job(), create_.job_term());
-  const auto parts = ListOwnParts(*storage_, folder, index_);
+  const auto parts = ListOwnParts(*folder_.storage, folder, index_);
   if (!parts.ok() || good_parts_ < 2 || parts->size() < 2 || !(*parts)[0].whole ||
       !(*parts)[1].whole) {
     return;
   }
-  const auto part = PartReader::Open(storage_.get(), (*parts)[0].files.manifest);
+  const auto part = PartReader::Open(folder_.storage.get(), (*parts)[0].files.manifest);
   if (!part.ok()) {
     return;
   }
   const auto bytes = static_cast<uint32_t>((*part)->manifest().bytes());
   rotten_ = (*parts)[0].files.file;
-  storage_->CorruptByte(rotten_, world_->dice.Below(bytes),
-                        static_cast<int>(world_->dice.Below(8)));
+  folder_.storage->CorruptByte(rotten_, world_->dice.Below(bytes),
+                               static_cast<int>(world_->dice.Below(8)));
   // From here on there is one good part, until another is written.
   good_parts_ = 1;
 }
@@ -124,27 +162,30 @@ absl::StatusOr<ShardStatusReply> SimulatedPs::GetStatus() {
   ShardStatusRequest request;
   request.set_cluster(world_->cluster.name());
   ASSIGN_OR_RETURN(ShardStatusReply reply, shard_->GetStatus(request));
-  keeper_->FillStatus(&reply);
+  kept_.parts->FillStatus(&reply);
+  *reply.mutable_journal() = heard()->newest().value_or(JournalMark());
   reply.set_pid(static_cast<uint32_t>(1000 * (index_ + 1) + process.life));
   return reply;
 }
 
-absl::StatusOr<uint64_t> SimulatedPs::CreateJob(const CreateShardJobRequest& request) {
+absl::StatusOr<CreateShardJobReply> SimulatedPs::CreateJob(const CreateShardJobRequest& request) {
   const bool fresh = shard_->FindJob(request.job(), request.job_term()) == nullptr;
   ASSIGN_OR_RETURN(const CreateShardJobReply reply, shard_->CreateJob(request));
   if (fresh) {
+    NoteBegun();
     create_ = request;
     Begin(RecordsNow());
   }
-  return reply.shard_epoch();
+  return reply;
 }
 
 absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
     const RestoreShardJobRequest& request) {
   const CreateShardJobRequest& create = request.create();
   const bool there = shard_->FindJob(create.job(), create.job_term()) != nullptr;
-  ASSIGN_OR_RETURN(const RestoreShardJobReply reply, keeper_->Restore(shard_.get(), request));
+  ASSIGN_OR_RETURN(const RestoreShardJobReply reply, kept_.parts->Restore(shard_.get(), request));
   if (!there) {
+    NoteBegun();
     create_ = create;
     // A round that has lost a session may have closed since: what the part says counts.
     Begin(reply.generation() == 0 ? RecordsNow() : RecordsOf(reply));
@@ -155,7 +196,7 @@ absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
 absl::Status SimulatedPs::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                                     uint64_t call) {
   RETURN_IF_ERROR(shard_->DeleteJob(job, job_term, term, call));
-  return keeper_->Delete(job, job_term);
+  return kept_.parts->Delete(job, job_term);
 }
 
 absl::StatusOr<OpenSessionReply> SimulatedPs::OpenSession(const SessionKey& session,
@@ -180,6 +221,7 @@ absl::StatusOr<VectorReply> SimulatedPs::Vector(const VectorRequest& request) {
 
 absl::Status SimulatedPs::Checkpoint(const CheckpointRequest& request) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
+  kept_.heard->Keep();
   // The event may outlive the shard.
   world_->network.In(&process, write_delay_, [this, waits = std::weak_ptr(job), request] {
     if (std::shared_ptr<ShardJob> slice = waits.lock()) {
@@ -195,10 +237,10 @@ absl::Status SimulatedPs::ReduceRate(const ReduceRateRequest& request) {
 
 void SimulatedPs::Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order) {
   if (die_in_write_.has_value()) {
-    storage_->FailAfter(*die_in_write_ + 1, absl::UnavailableError("the process dies"));
+    folder_.storage->FailAfter(*die_in_write_ + 1, absl::UnavailableError("the process dies"));
   }
-  const absl::Status ordered = keeper_->Order(std::move(job), order);
-  ASSERT_TRUE(keeper_->AwaitIdle(kPatience));
+  const absl::Status ordered = kept_.parts->Order(std::move(job), order);
+  ASSERT_TRUE(kept_.parts->AwaitIdle(kPatience));
   if (die_in_write_.has_value()) {
     Kill(world_->dice.Once(2), /*rot=*/false);
     return then_();
@@ -226,14 +268,14 @@ void SimulatedPs::Begin(const std::vector<StripeRecord>& records) {
 
 std::vector<StripeRecord> SimulatedPs::RecordsOf(const RestoreShardJobReply& restored) const {
   const std::string folder = JobFolder(kStateDir, create_.job(), create_.job_term());
-  const auto parts = ListOwnParts(*storage_, folder, index_);
+  const auto parts = ListOwnParts(*folder_.storage, folder, index_);
   EXPECT_OK(parts);
   const auto found = std::ranges::find_if(*parts, [&restored](const OwnPart& part) {
     return part.whole && part.name.generation == restored.generation() &&
            part.name.epoch == restored.parent_epoch();
   });
   EXPECT_NE(found, parts->end());
-  const auto part = PartReader::Open(storage_.get(), found->files.manifest);
+  const auto part = PartReader::Open(folder_.storage.get(), found->files.manifest);
   EXPECT_OK(part);
   const auto& records = (*part)->content().stripe();
   return {records.begin(), records.end()};

@@ -21,7 +21,9 @@
 #include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/frame_server.h"
 #include "coordinator/shards/shard_gateway.h"
+#include "proto/journal_mark.pb.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
+#include "ps_server/checkpoint/heard_journal.h"
 #include "ps_server/server/shard_frame_handler.h"
 #include "ps_server/shard/shard.h"
 #include "tests/simulation/applied_log.h"
@@ -48,13 +50,27 @@ class SimulatedPs : public ShardGateway {
     then_ = std::move(then);
   }
   void DelayWrites(absl::Duration delay) { write_delay_ = delay; }
+
+  // A copy of the state folder is put by.
+  void BackUp();
+  // The process dies, and its next life finds the copy in place of its state folder, or an empty
+  // folder where there is none.
+  void TakeBackup(bool empty);
+  // The process dies, and its next life finds its own folder again. False, and nothing happens,
+  // where it is there, or the slice has gone on from the copy.
+  bool PutFolderBack();
   void FillDisk(bool full);
   // The disk is as it should be.
   void Heal();
 
+  // It knows of no copy of its folder, or has gone on from one.
+  bool has_own_folder() const { return !own_.has_value(); }
+  // Of which journal it has heard; only while it lives.
+  HeardJournal* heard() { return kept_.heard.get(); }
+
   // What the coordinator asks.
   absl::StatusOr<ShardStatusReply> GetStatus() override;
-  absl::StatusOr<uint64_t> CreateJob(const CreateShardJobRequest& request) override;
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override;
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override;
   absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                          uint64_t call) override;
@@ -71,7 +87,6 @@ class SimulatedPs : public ShardGateway {
   bool IsOpen(const SessionKey& session);
   uint32_t index() const { return index_; }
   const AppliedLog& log() const { return log_; }
-  uint64_t epoch() const { return process.life; }
   uint64_t power_cuts() const { return power_cuts_; }
   // The part that rotted last; "": none did.
   const std::string& rotten() const { return rotten_; }
@@ -100,6 +115,8 @@ class SimulatedPs : public ShardGateway {
   uint64_t NewestRound(uint32_t stripe) const;
   void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
   void Rot();
+  // The slice is there, from whichever folder.
+  void NoteBegun();
   std::shared_ptr<ShardJob> Slice() const;
   // Of each stripe what the slice says now, and what the part says that it was restored from.
   std::vector<StripeRecord> RecordsNow() const;
@@ -107,17 +124,26 @@ class SimulatedPs : public ShardGateway {
   // The slice begins so.
   void Begin(const std::vector<StripeRecord>& records);
 
+  struct StateFolder {
+    std::unique_ptr<SimulatedStorage> storage;
+    SimulatedMarks marks;
+  };
+
   World* const world_;
   const uint32_t index_;
-  std::unique_ptr<SimulatedStorage> storage_;
-  SimulatedMarks marks_;
+  StateFolder folder_;
+  std::optional<StateFolder> backup_;
+  std::optional<StateFolder> own_;  // while another one is in its place
   AppliedLog log_;
   CreateShardJobRequest create_;  // of the job's slice
   const ShardClock clock_{world_};
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<ShardFrameHandler> handler_;
   std::unique_ptr<FrameServer> frames_;
-  std::unique_ptr<CheckpointKeeper> keeper_;
+  struct {
+    std::unique_ptr<CheckpointKeeper> parts;
+    std::unique_ptr<HeardJournal> heard;
+  } kept_;  // in folder_, by this life
   absl::Duration write_delay_;
   std::optional<uint32_t> die_in_write_;
   std::function<void()> then_;

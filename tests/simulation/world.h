@@ -96,8 +96,7 @@ struct World {
   }
   // The last sequence that a stripe has of so many pushes.
   uint64_t LastSequence(uint32_t shard, uint32_t stripe, uint64_t pushes) const {
-    const uint32_t fragment = fragments.Of(shard, stripe);
-    return pushes <= fragment ? 0 : (pushes - fragment - 1) / fragments.count() + 1;
+    return fragments.LastSequence(fragments.Of(shard, stripe), pushes);
   }
 
   // Somebody else's to hear of: ps/i has died.

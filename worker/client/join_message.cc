@@ -85,6 +85,7 @@ Result ReadJoined(const Message& answer, bool with_memory, EnteredJob* job) {
     const auto rows = fields.Number<uint64_t>();
     job->tables.push_back({rows, fields.Number<uint32_t>()});
   }
+  job->warnings = fields.String();
   return answer.kind == MessageKind::kJoined && fields.ok() && with_memory
              ? Result()
              : Result{MONSOON_INTERNAL,

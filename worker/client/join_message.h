@@ -28,6 +28,7 @@ struct EnteredJob {
   size_t stride = 0;  // of the vectors, in floats
   std::vector<size_t> offsets;
   std::vector<TableShape> tables;
+  std::string warnings;  // lines
 
   // Where tensor i begins; behind the last one the vector's end.
   size_t offset(size_t i) const { return i < offsets.size() ? offsets[i] : floats; }

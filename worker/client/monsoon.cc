@@ -96,6 +96,10 @@ const char* monsoon_job(const monsoon_replica* replica) {
   return replica->replica->job().name.c_str();
 }
 
+const char* monsoon_warnings(const monsoon_replica* replica) {
+  return replica->replica->job().warnings.c_str();
+}
+
 size_t monsoon_size(const monsoon_replica* replica) { return replica->replica->job().floats; }
 
 size_t monsoon_offset(const monsoon_replica* replica, size_t i) {

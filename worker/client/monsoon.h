@@ -52,7 +52,7 @@ extern "C" {
 #endif
 
 /* Grows with each change that a program built before would not survive. */
-#define MONSOON_ABI 3
+#define MONSOON_ABI 4
 
 /* The library's MONSOON_ABI, and what `coordinator version` prints of its build. */
 MONSOON_API uint32_t monsoon_abi(void);
@@ -127,6 +127,9 @@ MONSOON_API monsoon_code monsoon_join(const monsoon_join_options* options,
 
 /* The job's id, "gpt-1". Valid as long as the replica. */
 MONSOON_API const char* monsoon_job(const monsoon_replica* replica);
+/* What is right in the settings and known to train badly, a line each: "FIELD: MESSAGE;
+ * SUGGESTION". "": nothing. Valid as long as the replica. */
+MONSOON_API const char* monsoon_warnings(const monsoon_replica* replica);
 /* Floats of each vector, padding included. */
 MONSOON_API size_t monsoon_size(const monsoon_replica* replica);
 /* Where tensor i begins in the vectors, in floats. */
@@ -196,6 +199,12 @@ typedef struct monsoon_step_info {
   int has_correct;
   int unless_due;    /* not 0: MONSOON_DUE in place of a step that monsoon_step_is_due */
   int zero_gradient; /* not 0, without local steps: it is all zero when MONSOON_GO returns */
+  /* Tensors without any gradient, by their order at monsoon_join, rising. Where no step of a push
+   * has one, the job's optimizer leaves a tensor and its state alone, as torch does where grad is
+   * None; of zeros decay and momentum move it. Not with local steps, whose differences have a value
+   * for each parameter. May be null where there are none. */
+  const uint32_t* absent;
+  size_t absent_count;
 } monsoon_step_info;
 
 /* Whether the step that counts `batches` more will read the gradient (or, with local steps,

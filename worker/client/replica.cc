@@ -217,6 +217,24 @@ bool Replica::TellUntold(monsoon_event* event) {
   return true;
 }
 
+Result Replica::CheckAbsent(const monsoon_step_info& step) const {
+  if (step.absent_count > 0 && job_.local_steps > 0) {
+    return {
+        MONSOON_FAILED_PRECONDITION,
+        "with local steps a difference has a value for each parameter, and no tensor is absent"};
+  }
+  if (step.absent_count > 0 && step.absent == nullptr) {
+    return Invalid("absent tensors are counted, and not named");
+  }
+  for (size_t i = 0; i < step.absent_count; ++i) {
+    if (step.absent[i] >= job_.offsets.size() || (i > 0 && step.absent[i] <= step.absent[i - 1])) {
+      return Invalid("absent tensor " + std::to_string(step.absent[i]) + " of " +
+                     std::to_string(job_.offsets.size()) + ": numbers below that, rising, are");
+    }
+  }
+  return {};
+}
+
 Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
   *event = monsoon_event{};
   if (TellUntold(event)) {
@@ -231,6 +249,9 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
             "the step counts " + std::to_string(step.batches) + " batches, and " +
                 std::to_string(batches_.unstepped()) +
                 " are drawn and not counted: draw them by monsoon_draw"};
+  }
+  if (Result known = CheckAbsent(step); !known.ok()) {
+    return known;
   }
   bool is_due = true;
   if (Result asked = StepIsDue(step.batches, &is_due); !asked.ok()) {
@@ -251,6 +272,7 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
   if (!is_due) {
     return {};
   }
+  absent_.assign(step.absent, step.absent + step.absent_count);
   // Gradients add up; differences replace what the vector had.
   vectors_.SendGradient(step.zero_gradient != 0 && job_.local_steps == 0);
   return Exchange(MessageKind::kStep, event);
@@ -263,6 +285,10 @@ Result Replica::Exchange(MessageKind kind, monsoon_event* event) {
   FieldWriter fields;
   batches_.WriteUncounted(&fields);
   rows_.TakeGradients(&fields);
+  fields.Number(static_cast<uint32_t>(absent_.size()));
+  for (const uint32_t tensor : std::exchange(absent_, {})) {
+    fields.Number(tensor);
+  }
   return Ask(kind, fields, event);
 }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "worker/client/drawn_batches.h"
 #include "worker/client/exchange.h"
@@ -61,6 +62,8 @@ class Replica {
   Result TakeAnswer(const Message& answer, monsoon_event* event);
   // Asks for the rows of the fetch until they are here, whatever becomes of sessions.
   Result FinishRows(monsoon_event* event);
+  // What is wrong with the step's absent tensors.
+  Result CheckAbsent(const monsoon_step_info& step) const;
   // Tells what StepIsDue was told and could not pass on; false: nothing was.
   bool TellUntold(monsoon_event* event);
   // Tells of the uncounted steps: as a step, or as the last.
@@ -72,6 +75,7 @@ class Replica {
   SharedVectors vectors_;
   DrawnBatches batches_;
   ProgramRows rows_;
+  std::vector<uint32_t> absent_;  // tensors, of the step that is to be told of
 
   // Steps of the difference under way: as many as the job's, or fewer where the sidecar says so.
   uint32_t steps_due_ = 0;

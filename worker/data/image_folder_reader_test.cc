@@ -67,6 +67,24 @@ TEST_F(ImageFolderReaderTest, ATestFoldersClassesAreTheTrainingSetsNames) {
   EXPECT_THAT(info.class_names, ElementsAre("horse", "cat"));
 }
 
+TEST_F(ImageFolderReaderTest, FoldersThatAreNumbersNeedAnOrder) {
+  Write("train/10/1.png", TwoPixels());
+  Write("train/9/1.png", TwoPixels());
+  Dataset train = Folder("train");
+  EXPECT_THAT(DescribeDataset(train, context_).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("/train: nothing says in which order"),
+                             HasSubstr("by value [\"9\", \"10\"]"))));
+  train.set_class_order(Dataset::BY_VALUE);
+  ASSERT_OK_AND_ASSIGN(DatasetInfo info, DescribeDataset(train, context_));
+  EXPECT_THAT(info.class_names, ElementsAre("9", "10"));
+  train.clear_class_order();
+  train.add_class_name("10");
+  train.add_class_name("9");
+  ASSERT_OK_AND_ASSIGN(info, DescribeDataset(train, context_));
+  EXPECT_THAT(info.class_names, ElementsAre("10", "9"));
+}
+
 TEST_F(ImageFolderReaderTest, ReadsBytesOfTheModelsSize) {
   Write("train/b/1.png", TwoPixels());
   Write("train/a/1.jpg", JpegFile(16, 8, 1, std::vector<uint8_t>(128, 90)));

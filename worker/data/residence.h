@@ -9,8 +9,8 @@
 
 namespace monsoon {
 
-// What this process could still take without others being swapped out or killed: the machine's
-// available memory, or what is left to its control group or its limit of addresses if less.
+// What this process could still take without others being swapped out or killed
+// (AvailableMemory).
 uint64_t FreeMemoryBytes();
 
 // True: kept. AUTOMATIC keeps up to a quarter of `free`. InvalidArgument names `path` where

@@ -87,10 +87,13 @@ std::span<float> Accumulator::step_buffer() {
   return current_->span();
 }
 
-void Accumulator::Add(const SharedMarks& marks) {
+void Accumulator::Add(const SharedMarks& marks, std::span<const TensorSlice> absent) {
   CHECK(!full());
   if (steps_ == 0) {
     base_ = marks;
+    absent_.assign(absent.begin(), absent.end());
+  } else {
+    KeepCommon(absent, &absent_);
   }
   if (kind_ == Kind::kDifferences) {
     // The updater has what the step moved.
@@ -118,6 +121,7 @@ absl::StatusOr<Accumulation> Accumulator::Seal(std::span<const float> moved) {
   ASSIGN_OR_RETURN(Accumulation sealed, gradients ? SealGradients() : SealDifference(moved));
   sealed.base = std::exchange(base_, nullptr);
   sealed.steps = std::exchange(steps_, 0);
+  sealed.absent = std::exchange(absent_, {});
   sealed.blocks = TakeBlocks();
   return sealed;
 }

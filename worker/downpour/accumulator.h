@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/memory/aligned_floats.h"
+#include "common/model/tensor_slices.h"
 #include "proto/coordinator.pb.h"
 #include "proto/wire_format.pb.h"
 #include "worker/downpour/row_sums.h"
@@ -46,6 +47,8 @@ struct Accumulation {
   std::vector<BlockId> blocks;
   // The gradient's memory, not used for anything else while somebody holds it.
   SharedBuffer memory;
+  // As GradientView.absent.
+  std::vector<TensorSlice> absent;
   // Null: the gradient is there. Else it comes from a device: Await() first.
   std::shared_ptr<DeviceTraining::Reading> reading;
   // What comes from there is to be negated.
@@ -81,8 +84,9 @@ class Accumulator {
   std::span<float> step_buffer();
 
   // Adds what step_buffer() holds, or the device's gradient; `marks` are of the
-  // parameters it was computed with.
-  void Add(const SharedMarks& marks);
+  // parameters it was computed with. `absent` tensors have no gradient in it; they have none in
+  // the push where that is so of all its steps.
+  void Add(const SharedMarks& marks, std::span<const TensorSlice> absent = {});
 
   // The step added last, or one that was dropped, ends `block`.
   void FinishBlock(const BlockId& block) { blocks_.push_back(block); }
@@ -121,6 +125,7 @@ class Accumulator {
   DeviceTraining::Half half_ = DeviceTraining::Half::kBfloat16;
   uint32_t steps_ = 0;
   SharedMarks base_;
+  std::vector<TensorSlice> absent_;
   std::vector<BlockId> blocks_;
 };
 

@@ -50,6 +50,24 @@ TEST(AccumulatorTest, ADroppedStepLeavesNothing) {
   EXPECT_THAT(accumulator.Seal()->gradient, Each(3.0f));
 }
 
+TEST(AccumulatorTest, OnlyWhatNoStepHasAGradientOfIsAbsent) {
+  Accumulator accumulator(16, 2);
+  const std::vector<TensorSlice> both = {{1, {0, 4}}, {3, {8, 9}}}, one = {{3, {8, 9}}};
+  const auto absent = [&](std::span<const TensorSlice> first, std::span<const TensorSlice> second) {
+    accumulator.step_buffer();
+    accumulator.Add(MarksAt(1), first);
+    accumulator.step_buffer();
+    accumulator.Add(MarksAt(1), second);
+    return accumulator.Seal()->absent;
+  };
+  EXPECT_EQ(absent(both, both).size(), 2u);
+  const std::vector<TensorSlice> common = absent(both, one);
+  ASSERT_EQ(common.size(), 1u);
+  EXPECT_EQ(common[0].number, 3u);
+  EXPECT_TRUE(absent(one, {}).empty());
+  EXPECT_TRUE(absent({}, both).empty());
+}
+
 TEST(AccumulatorTest, BlocksTravelWithTheirLastStep) {
   Accumulator accumulator(16, 2);
   BlockId block;

@@ -84,8 +84,8 @@ uint32_t Differences::StepsOf(uint64_t sequence, uint64_t turn_steps) const {
                                (sequence - 1) * turn_steps / fragments);
 }
 
-void Differences::EndRound() {
-  Exchange::EndRound();
+void Differences::EndRound(std::span<const TensorSlice> /*absent*/) {
+  Exchange::EndRound({});
   for (Steps& of_fragment : steps_) {
     ++of_fragment.taken;
   }

@@ -46,7 +46,8 @@ class Differences : public Exchange {
 
   void BeginRound(uint64_t sequence, uint32_t told) override;
   bool takes_steps() const override { return true; }
-  void EndRound() override;
+  // A difference has a value for each parameter: none is absent.
+  void EndRound(std::span<const TensorSlice> absent) override;
   absl::Status EndUnusableRound(const std::string& where) override;
 
   bool drained() const override { return accumulator_.empty() && unpushed_ == 0; }

@@ -160,7 +160,7 @@ absl::StatusOr<absl::Duration> DownpourRunner::ComputeRound() {
   const absl::Duration stepping = timed ? clock_->Now() - begin : absl::ZeroDuration();
   // After the local update has read the gradient, which this may make values of.
   statistics_.TakeStep(parameters().mutable_front(), gradient);
-  exchange_->EndRound();
+  exchange_->EndRound(batches_.absent());
   return stepping;
 }
 
@@ -219,6 +219,7 @@ Pushed DownpourRunner::Push(const Accumulation& accumulation, std::span<float> b
                               : GradientView::Encoded(accumulation.encoded, owner);
   gradient.weight = accumulation.weight;
   gradient.part = accumulation.part;
+  gradient.absent = accumulation.absent;
   const std::vector<RowGradient> rows =
       accumulation.rows == nullptr ? std::vector<RowGradient>() : accumulation.rows->View();
   gradient.rows = rows;

@@ -109,8 +109,12 @@ class DownpourRunner {
   // wait.
   absl::Status Idle();
   // After Flush: waits until all pushes are on the shards' disks, where these keep
-  // anything. DeadlineExceeded after `patience`, naming what is missing.
-  absl::Status AwaitDurable(absl::Duration patience) { return client_->AwaitDurable(patience); }
+  // anything (ParameterClient). DeadlineExceeded after `patience`, naming what is missing.
+  absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration patience) {
+    return client_->AwaitDurable(patience);
+  }
+  // After Flush: all that there have been.
+  uint64_t pushes() const { return ledger_.last(); }
 
   // Blocks whose gradients all shards have acknowledged since the last call.
   std::vector<BlockId> TakeDone();

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/model/tensor_slices.h"
 #include "proto/coordinator.pb.h"
 #include "worker/downpour/accumulator.h"
 #include "worker/downpour/replica_parameters.h"
@@ -58,8 +59,11 @@ class Exchange {
   std::span<float> step_buffer() { return accumulator_.step_buffer(); }
   // The replica's own optimizer takes steps, whose time is part of the computing.
   virtual bool takes_steps() const = 0;
-  // The round's gradient has moved the parameters, where it does, and is to be pushed.
-  virtual void EndRound() { accumulator_.Add(parameters_->marks()); }
+  // The round's gradient has moved the parameters, where it does, and is to be pushed. `absent`
+  // tensors have none.
+  virtual void EndRound(std::span<const TensorSlice> absent = {}) {
+    accumulator_.Add(parameters_->marks(), absent);
+  }
   // No batch of it could be used. `where` is for messages.
   virtual absl::Status EndUnusableRound(const std::string& where) = 0;
   // The last round, of either kind, ends the block.

@@ -72,6 +72,21 @@ absl::StatusOr<bool> TrainingRound::Sum(std::span<float> gradient) {
   return true;
 }
 
+std::vector<TensorSlice> TrainingRound::absent() const {
+  std::optional<std::vector<TensorSlice>> common;
+  for (size_t i = 0; i < group_->size(); ++i) {
+    if (group_->dropped(i)) {
+      continue;
+    }
+    if (common.has_value()) {
+      KeepCommon(group_->result(i).absent, &*common);
+    } else {
+      common = group_->result(i).absent;
+    }
+  }
+  return common.value_or(std::vector<TensorSlice>());
+}
+
 void TrainingRound::End(DifferenceWeigher* weigher) {
   ending_.clear();
   for (size_t i = 0; i < group_->size(); ++i) {

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/model/parameter_layout.h"
+#include "common/model/tensor_slices.h"
 #include "proto/coordinator.pb.h"
 #include "worker/downpour/difference_weight.h"
 #include "worker/downpour/downpour_options.h"
@@ -54,6 +55,9 @@ class TrainingRound {
   absl::Status Judge(std::span<const float> parameters);
   // The gradient of those that were not dropped; false when none is left.
   absl::StatusOr<bool> Sum(std::span<float> gradient);
+
+  // Tensors of which none of those has a gradient.
+  std::vector<TensorSlice> absent() const;
 
   // Blocks that end in the round.
   const std::vector<BlockId>& ending() const { return ending_; }

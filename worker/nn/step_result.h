@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "common/model/tensor_slices.h"
 
 namespace monsoon {
 
@@ -24,6 +26,9 @@ struct StepResult {
   // What computing took, without waits for others. Zero: the network does not tell, and
   // ReplicaGroup does.
   absl::Duration computing;
+  // Tensors that have no gradient in this step, as torch's grad is None, rising: the gradient is
+  // zero there, and where no step of a push has one, the shards leave them alone.
+  std::vector<TensorSlice> absent = {};
 
   // Share of right ones, in [0, 1]; nothing where that is not known.
   std::optional<double> accuracy() const {

@@ -18,6 +18,8 @@ constexpr absl::Duration kWaitSlice = absl::Seconds(1);
 constexpr absl::Duration kReportPause = absl::Milliseconds(100);
 // A worker that leaves stays so long until its pushes are durable.
 constexpr absl::Duration kDurablePatience = absl::Seconds(10);
+// Shards that go on writing generations may be told of so often.
+constexpr int kTellDurable = 5;
 
 }  // namespace
 
@@ -220,8 +222,27 @@ void ReplicaSession::AwaitDurable() {
   absl::Status status = absl::DeadlineExceededError("");
   while (absl::IsDeadlineExceeded(status) &&
          parts_.control->state() == SessionControl::State::kRunning) {
-    status = parts_.work.back()->AwaitDurable(kWaitSlice);
+    status = TellDurable(parts_.work.back(), kWaitSlice);
   }
+}
+
+// A state folder may be put in place of a shard's until the coordinator knows what the shard has
+// to have, and this session can send its pushes again as long as it looks: so it looks once more
+// after the coordinator has heard.
+absl::Status ReplicaSession::TellDurable(SessionWork* work, absl::Duration patience) {
+  ASSIGN_OR_RETURN(std::vector<uint64_t> generations, work->AwaitDurable(patience));
+  for (int i = 0; i < kTellDurable && !generations.empty(); ++i) {
+    FinishedWork done;
+    done.durable_in = generations;
+    done.pushes = work->pushes();
+    RETURN_IF_ERROR(source_.ReportLast(std::move(done), kDurablePatience));
+    ASSIGN_OR_RETURN(std::vector<uint64_t> now, work->AwaitDurable(kDurablePatience));
+    if (now == generations) {
+      break;
+    }
+    generations = std::move(now);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReplicaSession::EvaluateAndReport(const NextWorkReply::Evaluate& work) {
@@ -296,7 +317,7 @@ SessionEnd ReplicaSession::Drain() {
   }
   // Nobody could send what was pushed again to a shard that dies.
   for (SessionWork* const work : parts_.work) {
-    if (absl::Status status = work->AwaitDurable(kDurablePatience); !status.ok()) {
+    if (absl::Status status = TellDurable(work, kDurablePatience); !status.ok()) {
       LOG(WARNING) << "leaves before its pushes are durable: " << std::string(status.message());
     }
   }

@@ -83,6 +83,8 @@ class ReplicaSession {
   absl::Status Idle();
   // Of a session that is over: nobody else could send its pushes again.
   void AwaitDurable();
+  // Waits until all that `work` has pushed is durable, and tells the coordinator where.
+  absl::Status TellDurable(SessionWork* work, absl::Duration patience);
   absl::Status EvaluateAndReport(const NextWorkReply::Evaluate& work);
   // Of what was computed, not of what was asked for.
   SessionEnd EndAfter(const absl::Status& status);

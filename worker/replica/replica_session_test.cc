@@ -19,6 +19,16 @@ using testing::Flush;
 using testing::Train;
 using testing::Wait;
 
+// Shards that keep generations.
+class KeepingShards : public FakeShards {
+ public:
+  using FakeShards::FakeShards;
+  absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration) override {
+    return await_durable ? await_durable() : std::vector<uint64_t>();
+  }
+  std::function<std::vector<uint64_t>()> await_durable;
+};
+
 class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
  protected:
   ReplicaSessionTest() : layout_(testing::SmallLayout()), shards_(layout_.size()), reader_(4) {
@@ -60,7 +70,7 @@ class ReplicaSessionTest : public ::testing::TestWithParam<Overlap> {
   }
 
   const ParameterLayout layout_;
-  FakeShards shards_;
+  KeepingShards shards_;
   FakeNetwork network_;
   ReplicaGroup group_{{}, &network_};
   FakeReader reader_;
@@ -89,6 +99,35 @@ TEST_P(ReplicaSessionTest, TrainsReportsEvaluatesAndFinishes) {
   EXPECT_THAT(all, ElementsAre(0, 1, 2));
   EXPECT_EQ(Reported()[0].size(), 0u);
   EXPECT_EQ(shards_.w()[0], -78.0f);
+}
+
+TEST_P(ReplicaSessionTest, TellsInWhichGenerationsItsPushesAreAndLooksOnceMore) {
+  Script({Train({0}), Flush(), Finish(), Wait(), Wait(), Wait()});
+  // A folder is put back while it tells: what it looks at then is of another life.
+  std::vector<std::vector<uint64_t>> durable = {{7}, {8}, {8}, {8}};
+  size_t looks = 0;
+  shards_.await_durable = [&] { return durable.at(looks++); };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kFinished);
+  std::vector<uint64_t> told;
+  for (const NextWorkRequest& request : coordinator_.requests()) {
+    told.insert(told.end(), request.durable_in().begin(), request.durable_in().end());
+  }
+  EXPECT_THAT(told, ElementsAre(7, 8));
+  EXPECT_EQ(looks, 3u);
+}
+
+TEST_P(ReplicaSessionTest, WhoIsToldToLeaveTellsThatToo) {
+  coordinator_.next_work = [](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    return request.request() == 1 ? Train({0, 1}) : Wait();
+  };
+  shards_.await_durable = [] { return std::vector<uint64_t>{3}; };
+  network_.before_step = [this](uint64_t step) {
+    if (step == 4) control_.Drain();
+  };
+  EXPECT_EQ(Run().kind, SessionEnd::Kind::kDrained);
+  EXPECT_THAT(coordinator_.requests().back().durable_in(), ElementsAre(3));
+  EXPECT_GT(shards_.pushed().size(), 0u);
+  EXPECT_EQ(coordinator_.requests().back().pushes(), shards_.pushed().size());
 }
 
 TEST_P(ReplicaSessionTest, ABlockIsNotReportedBeforeItsPush) {

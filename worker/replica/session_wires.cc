@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "common/codec/push_bytes.h"
 #include "common/memory/available_memory.h"
+#include "worker/replica/replay_window_bytes.h"
 #include "worker/session/work_source.h"
 
 namespace monsoon {
@@ -10,9 +12,10 @@ namespace {
 
 constexpr absl::Duration kRetryPause = absl::Milliseconds(20);
 
-uint64_t DefaultReplayWindow() {
-  constexpr uint64_t kMost = uint64_t{1} << 30;
-  return std::min(kMost, AvailableMemory().value_or(4 * kMost) / 4);
+// Of a push, or of a fragment's where each push is of one.
+uint64_t LargestPush(const ParameterClientOptions& options) {
+  const uint64_t values = options.map.size() / std::max(1u, options.fragments.count());
+  return PushBytes(values, options.push_format, options.top_k_share);
 }
 
 }  // namespace
@@ -45,7 +48,9 @@ ParameterClientOptions SessionClientOptions(const JoinedJob& joined, absl::Durat
   options.on_waiting = [stats](const std::string& why) { stats->SetWaitsFor(why); };
   options.deadline = deadline;
   if (joined.keep_pushes && joined.job.has_downpour()) {
-    options.keep_bytes = replay_window_bytes > 0 ? replay_window_bytes : DefaultReplayWindow();
+    options.keep_bytes = replay_window_bytes > 0
+                             ? replay_window_bytes
+                             : DefaultReplayWindow(LargestPush(options), AvailableMemory());
   }
   return options;
 }

@@ -33,8 +33,8 @@ class SessionWires {
 };
 
 // The options of a session's client. `replay_window_bytes`: what it may keep of pushes that
-// are not durable, where they are kept; 0: a quarter of the memory that is free, but no more
-// than a GiB. `stats` must outlive the client.
+// are not durable, where they are kept; 0: as DefaultReplayWindow says. `stats` must outlive the
+// client.
 ParameterClientOptions SessionClientOptions(const JoinedJob& joined, absl::Duration deadline,
                                             uint64_t replay_window_bytes, StatsCollector* stats);
 

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "proto/coordinator.pb.h"
 #include "worker/session/work_source.h"
@@ -49,8 +51,12 @@ class SessionWork {
   // The replica leaves: ends what was begun, drops what was not, and flushes.
   virtual absl::Status Finish() = 0;
   // After Flush: waits until the shards have on their disks what this has changed, where they
-  // keep anything. DeadlineExceeded after `patience`.
-  virtual absl::Status AwaitDurable(absl::Duration /*patience*/) { return absl::OkStatus(); }
+  // keep anything: in which generation, by shard. DeadlineExceeded after `patience`.
+  virtual absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration /*patience*/) {
+    return std::vector<uint64_t>();
+  }
+  // After Flush: how many pushes there have been.
+  virtual uint64_t pushes() const { return 0; }
 
   // The networks are lent out, and come back.
   virtual absl::Status Lend() { return absl::OkStatus(); }

@@ -32,9 +32,10 @@ class TrainingWork : public SessionWork {
   absl::Status Idle() override { return runner_->Idle(); }
   absl::Status Flush() override { return runner_->Flush(); }
   absl::Status Finish() override { return runner_->Flush(); }
-  absl::Status AwaitDurable(absl::Duration patience) override {
+  absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration patience) override {
     return runner_->AwaitDurable(patience);
   }
+  uint64_t pushes() const override { return runner_->pushes(); }
   absl::Status Lend() override { return runner_->BringParameters(); }
   void TakeBack() override { runner_->RestoreParameters(); }
 

@@ -21,7 +21,10 @@ bool WasNotAnswered(const absl::Status& status) {
 }  // namespace
 
 ClusterMember::ClusterMember(Options options, ReplicaClient* client, Calls calls)
-    : client_(client), calls_(std::move(calls)), membership_(std::move(options)) {}
+    : client_(client),
+      calls_(std::move(calls)),
+      membership_(std::move(options)),
+      looker_(calls_.look_at_data, [this] { BeatNow(); }) {}
 
 ClusterMember::~ClusterMember() {
   {
@@ -53,6 +56,14 @@ void ClusterMember::Run() {
   }
 }
 
+void ClusterMember::BeatNow() {
+  {
+    MutexLock lock(&mutex_);
+    beat_now_ = true;
+  }
+  changed_.NotifyAll();
+}
+
 HeartbeatRequest ClusterMember::MakeRequest() {
   HeartbeatRequest request = membership_.MakeRequest();
   if (session_.has_value()) {
@@ -78,6 +89,9 @@ void ClusterMember::Beat() {
     }
     request = MakeRequest();
   }
+  if (const std::optional<DataReport> report = looker_.report()) {
+    *request.mutable_data_report() = *report;
+  }
   const absl::StatusOr<HeartbeatReply> reply = client_->Heartbeat(request);
   bool may_join = true;
   bool leaves = false;
@@ -98,6 +112,9 @@ void ClusterMember::Beat() {
     }
   }
   changed_.NotifyAll();
+  if (reply.ok() && reply->has_data_question()) {
+    looker_.Ask(reply->data_question(), reply->term());
+  }
   if (leaves) {
     LOG(INFO) << "the coordinator tells this worker to leave";
     if (calls_.on_drain) {
@@ -185,9 +202,8 @@ void ClusterMember::Exit(bool rejoin) {
     membership_.Leave(std::exchange(session_, std::nullopt), rejoin);
     stats_ = nullptr;
     control_ = nullptr;
-    beat_now_ = true;
   }
-  changed_.NotifyAll();
+  BeatNow();
 }
 
 absl::Status ClusterMember::Depart() {

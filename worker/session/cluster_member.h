@@ -21,6 +21,9 @@
 #include "coordinator/client/replica_client.h"
 #include "coordinator/client/replica_membership.h"
 #include "proto/coordinator.pb.h"
+#include "proto/data_report.pb.h"
+#include "proto/job.pb.h"
+#include "worker/session/data_looker.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 
@@ -42,6 +45,9 @@ class ClusterMember {
     // While no session runs, with each heartbeat that says so: the guest's job needs its initial
     // parameters again.
     std::function<void()> on_enter_again;
+    // Not told but asked, in a thread of its own: what the data files of a job are, as this process
+    // sees them.
+    std::function<DataReport(const Job& job)> look_at_data;
   };
 
   // `client` must outlive this.
@@ -75,6 +81,7 @@ class ClusterMember {
   // False: the worker can never join.
   bool Missed(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
+  void BeatNow();
 
   ReplicaClient* const client_;
   const Calls calls_;
@@ -93,6 +100,7 @@ class ClusterMember {
   bool job_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Thread thread_;
+  DataLooker looker_;  // ends first: it asks for heartbeats
 };
 
 }  // namespace monsoon

@@ -1,5 +1,6 @@
 #include "worker/session/cluster_member.h"
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,18 @@ TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
   EXPECT_EQ(assignment->session().job(), "a-1");
 }
 
+TEST_F(ClusterMemberTest, SaysWhyOthersMayNotReachItAsLongAsTheyMayNot) {
+  std::string trouble = "takes no new connections";
+  ClusterMember member({.cluster = "test", .trouble = [&trouble] { return trouble; }},
+                       &coordinator_);
+  answer_ = Joined(5);
+  member.Beat();
+  EXPECT_EQ(last().trouble(), "takes no new connections");
+  trouble = "";
+  member.Beat();
+  EXPECT_EQ(last().trouble(), "");
+}
+
 TEST_F(ClusterMemberTest, IsToldOnceToLeave) {
   int told = 0;
   ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
@@ -87,6 +100,36 @@ TEST_F(ClusterMemberTest, AGuestIsToldToEnterAgainWhileNoSessionRuns) {
   member.Exit(/*rejoin=*/false);
   member.Beat();
   EXPECT_EQ(told, 1);
+}
+
+TEST_F(ClusterMemberTest, AnswersAQuestionAboutDataWithItsNextHeartbeats) {
+  std::atomic<int> looks = 0;
+  ClusterMember member({.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
+                       {.look_at_data = [&looks](const Job& job) {
+                         ++looks;
+                         DataReport report;
+                         report.add_error()->set_message(job.name());
+                         return report;
+                       }});
+  answer_ = Joined(5);
+  answer_->set_term(9);
+  answer_->mutable_data_question()->set_number(3);
+  answer_->mutable_data_question()->mutable_job()->set_name("mnist");
+  constexpr int kBeats = 100000;  // Its thread has looked long before.
+  for (int i = 0; i < kBeats && (i == 0 || !last().has_data_report()); ++i) {
+    member.Beat();
+  }
+  EXPECT_EQ(last().data_report().number(), 3u);
+  EXPECT_EQ(last().data_report().term(), 9u);
+  EXPECT_EQ(last().data_report().error(0).message(), "mnist");
+  member.Beat();  // The coordinator has not heard of it yet.
+  EXPECT_EQ(looks, 1);
+  answer_->mutable_data_question()->set_number(4);
+  for (int i = 0; i < kBeats && last().data_report().number() != 4; ++i) {
+    member.Beat();
+  }
+  EXPECT_EQ(last().data_report().number(), 4u);
+  EXPECT_EQ(looks, 2);
 }
 
 TEST_F(ClusterMemberTest, AWorkerThatCanNeverJoinIsToldOnceWhy) {

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/utf8.h"
+#include "common/memory/freed_memory.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/work_source.h"
 
@@ -110,6 +111,8 @@ bool SessionHost::RunSession(const Assignment& assignment) {
     member_.Beat();  // with the final figures, while they still stand
   }
   member_.Exit(/*rejoin=*/end.kind == SessionEnd::Kind::kLost);
+  // Of pushes that were kept, above all: up to a GiB, also of a small model.
+  ReturnFreedMemory();
   MutexLock lock(&mutex_);
   control_ = nullptr;
   return !device_lost;

@@ -35,6 +35,8 @@ NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
     *request.add_contribution() = std::move(result);
   }
   request.mutable_ready_epoch()->Assign(done.ready_epochs.begin(), done.ready_epochs.end());
+  request.mutable_durable_in()->Assign(done.durable_in.begin(), done.durable_in.end());
+  request.set_pushes(done.pushes);
   return request;
 }
 
@@ -64,10 +66,19 @@ absl::StatusOr<NextWorkReply> WorkSource::Next(FinishedWork done) {
   }
 }
 
-absl::Status WorkSource::ReportLast(FinishedWork done) {
+absl::Status WorkSource::ReportLast(FinishedWork done, absl::Duration patience) {
   NextWorkRequest request = MakeRequest(std::move(done));
-  *request.mutable_stats() = stats_->Snapshot();
-  return client_->NextWork(request).status();
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    *request.mutable_stats() = stats_->Snapshot();
+    const absl::Status status = client_->NextWork(request).status();
+    if (status.ok() || !IsTransient(status) || patience < pause ||
+        control_->Sleep(pause) == SessionControl::State::kStop) {
+      return status;
+    }
+    patience -= pause;
+    pause = std::min(pause * 2, kLongestPause);
+  }
 }
 
 }  // namespace monsoon

@@ -21,6 +21,9 @@ struct FinishedWork {
   std::vector<ContributionResult> contributions;
   // The shards that have all its pushes (NextWorkRequest).
   std::vector<uint64_t> ready_epochs;
+  // At the end of the session: where all its pushes are (likewise).
+  std::vector<uint64_t> durable_in;
+  uint64_t pushes = 0;  // with that: in all
 
   bool empty() const { return blocks.empty() && contributions.empty(); }
 };
@@ -41,8 +44,9 @@ class WorkSource {
   // (JoinersSource.unnumbered). From any thread.
   void NoMoreSamples() { no_more_samples_ = true; }
 
-  // Reports `done` once, for a replica that leaves; the answer does not matter.
-  absl::Status ReportLast(FinishedWork done);
+  // Reports `done`, for a replica that leaves; the answer does not matter. Once, or again until
+  // `patience` has passed where the coordinator cannot be reached.
+  absl::Status ReportLast(FinishedWork done, absl::Duration patience = absl::ZeroDuration());
 
  private:
   NextWorkRequest MakeRequest(FinishedWork done);

@@ -43,7 +43,8 @@ absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial
 
 }  // namespace
 
-absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& tensors) {
+absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& tensors,
+                                   std::vector<std::string>* advice) {
   // One text, so that mistakes in either are told by the same parser; the settings come
   // first, so that their lines count.
   std::string model;
@@ -54,7 +55,15 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
   LoadOptions options;
   options.contents = &text;
   options.joined = true;
-  return LoadJob("job settings", options);
+  std::vector<Diagnostic> warnings;
+  absl::StatusOr<Job> job = LoadJob("job settings", options, /*diagnostics=*/nullptr, &warnings);
+  for (const Diagnostic& warning : warnings) {
+    if (advice != nullptr) {
+      advice->push_back(absl::StrCat(warning.field, ": ", warning.message,
+                                     warning.suggestion.empty() ? "" : "; ", warning.suggestion));
+    }
+  }
+  return job;
 }
 
 EnterJob::EnterJob(Options options, ReplicaClient* coordinator)

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,8 +26,10 @@
 namespace monsoon {
 
 // The job of a program's settings (protobuf text) and tensors. INVALID_ARGUMENT names the
-// line of the settings, or the tensor.
-absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& tensors);
+// line of the settings, or the tensor. `advice`, if given, gets what is right and known to train
+// badly, as `submit` tells it of a job file: "FIELD: MESSAGE; SUGGESTION".
+absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& tensors,
+                                   std::vector<std::string>* advice = nullptr);
 
 class EnterJob {
  public:

@@ -17,8 +17,10 @@ namespace {
 
 using ::monsoon::testing::FakeCoordinator;
 using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Seconds(30);
 
@@ -245,6 +247,21 @@ TEST(MakeProgramJobTest, NamesTheLineOrTheTensor) {
   model.mutable_tensor(0)->add_shape(4);
   EXPECT_THAT(MakeProgramJob("name: \"gpt\"\nbatch_sise: 4\n", model),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("job settings:2")));
+}
+
+TEST(MakeProgramJobTest, TellsWhatTrainsBadly) {
+  Model model;
+  model.add_tensor()->set_name("wte");
+  model.mutable_tensor(0)->add_shape(4);
+  const std::string settings =
+      "name: \"gpt\" batch_size: 4 train { joiners { examples: 400 } } stop { epochs: 1 } downpour "
+      "{ "
+      "n_push: 4 optimizer { momentum { rate: 0.1 momentum: 0.9 } } }";
+  std::vector<std::string> advice;
+  ASSERT_OK(MakeProgramJob(settings, model, &advice));
+  EXPECT_THAT(advice,
+              ElementsAre(AllOf(StartsWith("downpour.n_push: a push is the sum of 4 gradients"),
+                                HasSubstr("; divide the rate by n_push"))));
 }
 
 }  // namespace

@@ -90,6 +90,21 @@ absl::Status ProgramNetwork::AnswerLastStep() {
   return drawn.empty() ? absl::OkStatus() : session_->Poll().status();
 }
 
+absl::StatusOr<std::vector<TensorSlice>> ProgramNetwork::ReadAbsent(FieldReader* fields) const {
+  const auto count = fields->Number<uint32_t>();
+  std::vector<TensorSlice> absent;
+  for (uint32_t i = 0; i < count && !fields->broken(); ++i) {
+    const auto number = fields->Number<uint32_t>();
+    if (number >= tensors_.size() || (!absent.empty() && number <= absent.back().number)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the program's step has no gradient of tensor ", number, " of ",
+                       tensors_.size(), ", or names it twice"));
+    }
+    absent.push_back(tensors_[number]);
+  }
+  return absent;
+}
+
 absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
                                                     std::span<float> gradient) {
   FieldReader fields(call.fields);
@@ -105,6 +120,7 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   result.computing = computing_;
   RowSums rows;
   RETURN_IF_ERROR(ReadRows(&fields, tables_, &rows));
+  ASSIGN_OR_RETURN(result.absent, ReadAbsent(&fields));
   if (!fields.ok()) {
     return absl::InvalidArgumentError("the program's step is malformed");
   }
@@ -114,6 +130,9 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
     downpour_->EndBlock(block);
   }
   std::ranges::copy(program_->memory().gradient(), gradient.begin());
+  for (const TensorSlice& tensor : result.absent) {
+    std::ranges::fill(gradient.subspan(tensor.floats.begin, tensor.floats.size()), 0.0f);
+  }
   program_->memory().flags().gradients_taken.fetch_add(1, std::memory_order_release);
   return result;
 }

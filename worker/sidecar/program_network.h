@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/model/table_info.h"
+#include "common/model/tensor_slices.h"
+#include "worker/client/exchange.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/nn/network.h"
 #include "worker/replica/replica_session.h"
@@ -26,15 +28,17 @@ namespace monsoon {
 
 class ProgramNetwork : public Network {
  public:
-  // All must outlive this.
-  // `tables` are the model's.
+  // All must outlive this. `tables` and `tensors` (TensorSlices of all) are
+  // the model's.
   ProgramNetwork(Program* program, LeasedBatches* batches, SessionControl* control,
-                 const Clock* clock, std::vector<TableInfo> tables = {})
+                 const Clock* clock, std::vector<TableInfo> tables = {},
+                 std::vector<TensorSlice> tensors = {})
       : program_(program),
         batches_(batches),
         control_(control),
         clock_(clock),
-        tables_(std::move(tables)) {}
+        tables_(std::move(tables)),
+        tensors_(std::move(tensors)) {}
 
   // What it acts on while the program computes; before the first step. Both must outlive the
   // last.
@@ -66,6 +70,9 @@ class ProgramNetwork : public Network {
   // Answers what was outstanding before this step; with batches where the program has none
   // left, which saves it the call.
   absl::Status AnswerLastStep();
+  // The tensors that the end of a step's fields says to have no gradient. InvalidArgument where
+  // the model has no such tensor.
+  absl::StatusOr<std::vector<TensorSlice>> ReadAbsent(FieldReader* fields) const;
   absl::StatusOr<StepResult> TakeStep(const Message& call, std::span<float> gradient);
   // The last step, of 0 steps if all are told; for what is leased beyond it there are no
   // samples.
@@ -76,6 +83,7 @@ class ProgramNetwork : public Network {
   SessionControl* const control_;
   const Clock* const clock_;
   const std::vector<TableInfo> tables_;
+  const std::vector<TensorSlice> tensors_;
   DownpourRunner* downpour_ = nullptr;
   ReplicaSession* session_ = nullptr;
   std::span<const float> parameters_;

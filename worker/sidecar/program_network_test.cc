@@ -30,8 +30,9 @@ using ::monsoon::testing::Train;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A step that counts so many batches, with gradients of rows.
-std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = {}) {
+// A step that counts so many batches, with gradients of rows, and of all tensors but the absent.
+std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = {},
+                   const std::vector<uint32_t>& absent = {}) {
   FieldWriter fields;
   fields.Number(batches);
   fields.Number(uint64_t{1});            // steps
@@ -47,6 +48,10 @@ std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = {}) {
     fields.Number(row);
     fields.Number(1.0f);
     fields.Number(2.0f);
+  }
+  fields.Number(static_cast<uint32_t>(absent.size()));
+  for (const uint32_t tensor : absent) {
+    fields.Number(tensor);
   }
   return fields.bytes();
 }
@@ -92,6 +97,11 @@ class ShardsWithRows : public FakeShards {
     return absl::OkStatus();
   }
   absl::StatusOr<PushResult> Push(const GradientView& gradient, const FetchMarks& base) override {
+    pushed_absent.emplace_back();
+    for (const TensorSlice& tensor : gradient.absent) {
+      pushed_absent.back().push_back(tensor.number);
+    }
+    pushed_floats.assign(gradient.floats.begin(), gradient.floats.end());
     for (const RowGradient& rows : gradient.rows) {
       pushed_rows.insert(pushed_rows.end(), rows.rows.begin(), rows.rows.end());
       pushed_values.insert(pushed_values.end(), rows.values.begin(), rows.values.end());
@@ -102,6 +112,8 @@ class ShardsWithRows : public FakeShards {
   std::function<absl::Status()> before_rows;
   std::vector<uint64_t> pushed_rows;  // without overlap: of the compute thread
   std::vector<float> pushed_values;
+  std::vector<std::vector<uint32_t>> pushed_absent;  // a push each
+  std::vector<float> pushed_floats;                  // of the newest push
 };
 
 // 16 samples in two blocks of two batches; every step is pushed.
@@ -180,8 +192,12 @@ class ProgramNetworkTest : public ::testing::Test {
   SessionControl control_{&clock_, absl::Seconds(3)};
   LeasedBatches batches_{DataJob(), 16};
   TickingClock programs_time_;
-  ProgramNetwork network_{
-      &fake_.seen(), &batches_, &control_, &programs_time_, {TableInfo{"words", 100, 2, {}, {}}}};
+  ProgramNetwork network_{&fake_.seen(),
+                          &batches_,
+                          &control_,
+                          &programs_time_,
+                          {TableInfo{"words", 100, 2, {}, {}}},
+                          {{0, {0, 8}}, {1, {8, 12}}}};  // as if there were two tensors
   ReplicaGroup group_{{}, &network_};
   DownpourRunnerOptions options_;
 };
@@ -393,6 +409,35 @@ TEST_F(ProgramNetworkTest, RowsOfSeveralStepsLeaveWithTheirPush) {
   });
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
   EXPECT_THAT(shards_.pushed_rows, ElementsAre(2, 9, 5, 9));
+}
+
+TEST_F(ProgramNetworkTest, TensorsWithoutGradientAreNamedByThePush) {
+  Script({Train({0, 1}), Finish()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    for (const std::vector<uint32_t>& absent :
+         std::vector<std::vector<uint32_t>>{{1}, {}, {0, 1}, {0}}) {
+      fake_.Call(MessageKind::kStep, StepOf(1, {}, absent));
+      if (absent != std::vector<uint32_t>{0}) fake_.AwaitEvent();
+    }
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_THAT(shards_.pushed_absent,
+              ElementsAre(ElementsAre(1), ElementsAre(), ElementsAre(0, 1), ElementsAre(0)));
+  // The program's vector is all 1.
+  EXPECT_EQ(shards_.pushed_floats[7], 0.0f) << "whatever the program has left there";
+  EXPECT_EQ(shards_.pushed_floats[8], 1.0f);
+}
+
+TEST_F(ProgramNetworkTest, AbsentTensorsThatTheModelHasNotAreRefused) {
+  for (const std::vector<uint32_t>& absent :
+       std::vector<std::vector<uint32_t>>{{1000}, {1, 0}, {1, 1}}) {
+    fake_.Call(MessageKind::kStep, StepOf(0, {}, absent));
+    EXPECT_THAT(StepAlone(),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no gradient")));
+    fake_.seen().Refuse(absl::InternalError("done"));
+    EXPECT_EQ(fake_.AwaitAnswer().kind, MessageKind::kError);
+  }
 }
 
 // A shard that is away while rows are fetched, and the session that is lost meanwhile: the call

@@ -9,6 +9,7 @@
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/bias_ranges.h"
+#include "common/model/tensor_slices.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/downpour/local_updater.h"
 #include "worker/group/replica_group.h"
@@ -58,7 +59,8 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
 
   ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train(), TrainingContext(job)));
   LeasedBatches batches(job, data.examples);
-  ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables());
+  ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables(),
+                         TensorSlices(joined.layout, {0, joined.layout.size()}));
   ReplicaGroup::Options group_options;
   group_options.worker = worker;
   group_options.stats = stats;

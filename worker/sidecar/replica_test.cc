@@ -45,12 +45,14 @@ class ReplicaTest : public ::testing::Test {
     EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_OK) << monsoon_last_error();
     return batch_.count == 0 ? -1 : int64_t{batch_.samples[0]};
   }
-  monsoon_code Step(bool unless_due = false) {
+  monsoon_code Step(bool unless_due = false, const uint32_t* absent = nullptr, size_t count = 0) {
     monsoon_step_info step{};
     step.size = sizeof(step);
     step.batches = 1;
     step.unless_due = unless_due ? 1 : 0;
     step.zero_gradient = 1;
+    step.absent = absent;
+    step.absent_count = count;
     return monsoon_step(replica_, &step, &event_);
   }
   monsoon_stats Stats() const {
@@ -77,6 +79,31 @@ TEST_F(ReplicaTest, BatchesComeWithAnyAnswer) {
   ASSERT_EQ(Step(), MONSOON_OK);
   EXPECT_EQ(Draw(), -1);
   EXPECT_EQ(event_.kind, MONSOON_NOTHING_NOW);
+}
+
+TEST_F(ReplicaTest, AStepNamesTheTensorsThatHaveNoGradient) {
+  Join("0 go+3 go go");
+  const uint32_t numbers[] = {0, 1};
+  ASSERT_EQ(Draw(), 0);
+  EXPECT_EQ(Step(false, numbers, 2), MONSOON_INVALID_ARGUMENT) << "the model has one tensor";
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("absent tensor 1 of 1"));
+  const uint32_t twice[] = {0, 0};
+  EXPECT_EQ(Step(false, twice, 2), MONSOON_INVALID_ARGUMENT);
+  EXPECT_EQ(Step(false, nullptr, 1), MONSOON_INVALID_ARGUMENT);
+  EXPECT_EQ(steps(), 0u);
+  ASSERT_EQ(Step(false, numbers, 1), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(Stats().refused, 1u);
+  ASSERT_EQ(Draw(), 4);
+  ASSERT_EQ(Step(), MONSOON_OK) << "which has all gradients";
+  EXPECT_EQ(Stats().refused, 0u);
+}
+
+TEST_F(ReplicaTest, WithLocalStepsNoTensorIsAbsent) {
+  Join("2 go+2");
+  const uint32_t number = 0;
+  ASSERT_EQ(Draw(), 0);
+  EXPECT_EQ(Step(false, &number, 1), MONSOON_FAILED_PRECONDITION);
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("a value for each parameter"));
 }
 
 TEST_F(ReplicaTest, AStepThatIsDueIsNotCountedWhereThatIsAskedFor) {

@@ -6,7 +6,7 @@
 //   +2    behind that: with so many batches of 4 samples, numbered from 0 on
 // "rows" answers a fetch of rows of its table, of 100 rows x 2: row r is r + 0.25, r + 0.5. With
 // any event, `pushes` is how many pieces of rows a step has brought, `bytes_pushed` the sum of
-// their values.
+// their values; `refused` is how many tensors the step had no gradient of.
 // "seen" takes the gradient, and only then, after 20 ms, answers go. "die" kills it, and the
 // next one begins with the first word behind "again".
 #include <signal.h>
@@ -100,6 +100,7 @@ class ScriptedSidecar {
     joined.Number(uint32_t{1});
     joined.Number(uint64_t{kRows});
     joined.Number(uint32_t{kColumns});
+    joined.String("n_push: trains badly; take less");
     program_->AnswerJoin(joined.bytes(), *std::move(memory));
   }
 
@@ -136,6 +137,8 @@ class ScriptedSidecar {
         sum += fields.Number<float>();
       }
     }
+    figures_.refused = fields.Number<uint32_t>();
+    fields.Take(figures_.refused * sizeof(uint32_t));
     CHECK(fields.ok());
     figures_.bytes_pushed = static_cast<uint64_t>(sum);
   }

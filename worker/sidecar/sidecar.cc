@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/logging.h"
 #include "common/base/random_id.h"
@@ -159,7 +162,8 @@ absl::Status Sidecar::Join() {
   }
   ASSIGN_OR_RETURN(const JoinCall call, ReadJoin(*message));
   EnterJob::Options options;
-  ASSIGN_OR_RETURN(options.job, MakeProgramJob(call.settings, call.tensors));
+  std::vector<std::string> advice;
+  ASSIGN_OR_RETURN(options.job, MakeProgramJob(call.settings, call.tensors, &advice));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(options.job.model()));
   options.only_enter = call.only_enter;
   options.version = call.version;
@@ -200,6 +204,7 @@ absl::Status Sidecar::Join() {
     fields.Number(table.rows);
     fields.Number(table.columns);
   }
+  fields.String(absl::StrJoin(advice, "\n"));
   program_->AnswerJoin(fields.bytes(), std::move(memory));
   return absl::OkStatus();
 }

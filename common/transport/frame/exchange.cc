@@ -25,6 +25,7 @@ struct PeerProgress {
   size_t sent = 0;
   size_t answered = 0;
   bool gave_way = false;  // since the last answer
+  bool broken = false;    // since the last answer
   bool left_out = false;
   absl::Duration heard;     // or asked first
   absl::Duration retry_at;  // on the clock
@@ -46,7 +47,7 @@ class Runner {
         end_(looked_at_ + context.deadline) {
     for (size_t peer = 0; peer < requests.size(); ++peer) {
       progress_.push_back(
-          PeerProgress{0, 0, false, false, context.clock->Now(), context.clock->Now(),
+          PeerProgress{0, 0, false, false, false, context.clock->Now(), context.clock->Now(),
                        Backoff({.maximum = context.longest_pause}, peer), absl::OkStatus()});
     }
   }
@@ -86,6 +87,7 @@ class Runner {
       return absl::CancelledError("cancelled");
     }
     if (now >= end_) {
+      NoteSilent(now);
       return LeaveOutLate() ? absl::OkStatus() : DeadlineError();
     }
     LeaveOutSilent(now);
@@ -107,8 +109,11 @@ class Runner {
     const FrameTransport::Event event = transport_->Wait(wait);
     switch (event.kind) {
       case FrameTransport::Event::Kind::kTimeout:
+        NoteSilent(now);
         return absl::OkStatus();
       case FrameTransport::Event::Kind::kBroken:
+        progress_[event.peer].broken = true;
+        NoteSilent(now);
         return Repeat(event.peer, event.status);
       case FrameTransport::Event::Kind::kReceived:
         return Receive(event);
@@ -146,6 +151,18 @@ class Runner {
     for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
       if (!PeerDone(peer) && now - progress_[peer].heard >= context_.silence) {
         LeaveOut(peer, LateError(peer, context_.silence));
+      }
+    }
+  }
+
+  // A stream that has not broken since the last answer may bring what is large, slowly.
+  void NoteSilent(absl::Duration now) {
+    for (uint32_t peer = 0; context_.silent != nullptr && peer < progress_.size(); ++peer) {
+      const absl::Duration silence = now - progress_[peer].heard;
+      if (!PeerDone(peer) && (silence >= context_.deadline ||
+                              (progress_[peer].broken && silence >= SilentPeer::kAfter))) {
+        context_.silent->Note(peer);
+        return;
       }
     }
   }
@@ -194,6 +211,10 @@ class Runner {
       return absl::OkStatus();
     }
     progress.heard = context_.clock->Now();
+    progress.broken = false;
+    if (context_.silent != nullptr) {
+      context_.silent->Answers(event.peer);
+    }
     ChunkCursor cursor(event.frame);
     headers_.Reset();
     auto* const header = google::protobuf::Arena::CreateMessage<DataHeader>(&headers_);

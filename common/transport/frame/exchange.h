@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,24 @@ enum class Answer {
 using AnswerHandler = absl::FunctionRef<absl::StatusOr<Answer>(
     uint32_t peer, const DataHeader& header, ChunkCursor* payload)>;
 
+// Who has said nothing for long although an exchange waits for an answer: for kAfter where its
+// stream breaks, otherwise for the exchange's deadline. Thread safe.
+class SilentPeer {
+ public:
+  static constexpr absl::Duration kAfter = absl::Seconds(1);
+
+  void Note(uint32_t peer) { peer_ = peer; }
+  void Answers(uint32_t peer) { peer_.compare_exchange_strong(peer, kNone); }
+  std::optional<uint32_t> Get() const {
+    const uint32_t peer = peer_;
+    return peer == kNone ? std::nullopt : std::make_optional(peer);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::atomic<uint32_t> peer_{kNone};
+};
+
 struct ExchangeContext {
   const std::vector<std::string>* names = nullptr;  // one a peer, for messages: "ps/1 at HOST:PORT"
   absl::Duration deadline;  // since the exchange began, or the last answer but a busy one's
@@ -61,6 +80,8 @@ struct ExchangeContext {
   // its stream is given up, and the exchange goes on with the others. May be null.
   const std::function<bool(uint32_t peer, const absl::Status& why)>* give_up = nullptr;
   absl::Duration silence = absl::InfiniteDuration();
+  // Noted is who keeps silent, until an answer comes. May be null.
+  SilentPeer* silent = nullptr;
   // Called again and again, at least every 50 ms or so, while answers are missing: what this
   // exchange waits for may wait for something else that its caller can do. May be null.
   const std::function<void()>* meanwhile = nullptr;

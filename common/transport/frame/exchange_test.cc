@@ -117,14 +117,16 @@ class ExchangeTest : public ::testing::Test {
     if (handler == nullptr) {
       handler = [](uint32_t, const DataHeader&, ChunkCursor*) { return Answer::kDone; };
     }
-    return RunExchange({&names_, absl::Seconds(5), &cancelled_, &clock_}, requests, transport,
-                       handler, &counts_);
+    ExchangeContext context{&names_, absl::Seconds(5), &cancelled_, &clock_};
+    context.silent = &silent_;
+    return RunExchange(context, requests, transport, handler, &counts_);
   }
 
   std::vector<std::string> names_ = {"ps/0 at localhost:2222"};
   std::atomic<bool> cancelled_{false};
   ManualClock clock_;
   ExchangeCounts counts_;
+  SilentPeer silent_;
 };
 
 TEST_F(ExchangeTest, KeepsToItsCredits) {
@@ -178,6 +180,35 @@ TEST_F(ExchangeTest, AServerThatOnlyBreaksOffIsNotAskedInACircle) {
   });
   EXPECT_EQ(Run(&transport, 1).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_LT(transport.sent.size(), 50u);
+}
+
+TEST_F(ExchangeTest, WhoSaysNothingForLongIsNotedUntilItAnswers) {
+  int asked = 0;
+  std::vector<std::optional<uint32_t>> noted;
+  FakeTransport transport(&clock_, [&](auto* self, uint32_t peer, uint64_t id) {
+    noted.push_back(silent_.Get());
+    if (++asked < 30 && clock_.Now() < SilentPeer::kAfter + absl::Milliseconds(500)) {
+      self->Break(peer, absl::UnavailableError("connection refused"));
+    } else {
+      self->Reply(peer, id);
+    }
+  });
+  ASSERT_OK(Run(&transport, 1));
+  EXPECT_EQ(noted.front(), std::nullopt);
+  EXPECT_EQ(noted.back(), 0u);
+  EXPECT_EQ(silent_.Get(), std::nullopt);
+}
+
+TEST_F(ExchangeTest, WhoAsksForPatienceIsNotSilent) {
+  int asked = 0;
+  FakeTransport transport(&clock_,
+                          [&](auto* self, uint32_t peer, uint64_t id) { self->Reply(peer, id); });
+  ASSERT_OK(Run(&transport, 1, [&](uint32_t, const DataHeader&, ChunkCursor*) {
+    EXPECT_EQ(silent_.Get(), std::nullopt);
+    ++asked;
+    return clock_.Now() < 2 * SilentPeer::kAfter ? Answer::kBusy : Answer::kDone;
+  }));
+  EXPECT_GT(asked, 5);
 }
 
 TEST_F(ExchangeTest, StopsAtTheDeadlineAndNamesTheCause) {

@@ -1,11 +1,9 @@
 #include "common/transport/grpc/frame_service.h"
 
-#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "common/transport/frame/message_budget.h"
 #include "common/transport/grpc/byte_buffer.h"
 #include "common/transport/grpc/frame_method.h"
+#include "common/transport/grpc/queue_threads.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/completion_queue.h"
@@ -32,9 +31,8 @@ using grpc::internal::RpcMethod;
 using grpc::internal::RpcServiceMethod;
 using RawStream = grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// One thread can receive while another one applies, on any machine.
-constexpr unsigned kFewestThreads = 2;
-constexpr unsigned kMostThreads = 32;
+// So many streams may be opened at once before a thread of the queue looks.
+constexpr unsigned kAwaitedStreams = 8;
 
 // The server's shutdown has cancelled all calls; a delay of --fault may go on.
 constexpr absl::Duration kStopWarning = absl::Seconds(10);
@@ -84,10 +82,6 @@ class AsyncService final : public grpc::Service {
 class Stream final : public MessageBudget::Holder {
  public:
   enum class Op { kAccept, kTurn, kGiveWay, kRead, kWrite, kDelay, kFinish };
-  struct Tag {
-    Stream* stream;
-    Op op;
-  };
 
   // `streams` counts this until its end.
   Stream(AsyncService* service, FrameServer* frames, grpc::ServerCompletionQueue* queue,
@@ -113,15 +107,17 @@ class Stream final : public MessageBudget::Holder {
     way_alarm_.Set(queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &give_way_);
   }
 
-  // `tag` has come back from the queue.
-  static void Complete(const Tag* tag, bool ok) { tag->stream->Take(tag->op, ok); }
-
  private:
   struct Completion {
     Op op;
     bool ok;
   };
 
+  QueueTag TagOf(Op op) {
+    return {[this, op](bool ok) { Take(op, ok); }};
+  }
+
+  // `op` has come back from the queue.
   void Take(Op op, bool ok) {
     {
       MutexLock lock(&mutex_);
@@ -309,9 +305,9 @@ class Stream final : public MessageBudget::Holder {
   AsyncService* const service_;
   FrameServer* const frames_;
   grpc::ServerCompletionQueue* const queue_;
-  Tag accept_{this, Op::kAccept}, turn_{this, Op::kTurn}, give_way_{this, Op::kGiveWay},
-      read_{this, Op::kRead}, write_{this, Op::kWrite}, delay_{this, Op::kDelay},
-      finish_{this, Op::kFinish};
+  QueueTag accept_ = TagOf(Op::kAccept), turn_ = TagOf(Op::kTurn), give_way_ = TagOf(Op::kGiveWay),
+           read_ = TagOf(Op::kRead), write_ = TagOf(Op::kWrite), delay_ = TagOf(Op::kDelay),
+           finish_ = TagOf(Op::kFinish);
 
   Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
@@ -345,47 +341,23 @@ class GrpcFrameService final : public FrameService {
 
   grpc::Service* service() override { return &service_; }
 
-  void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) override {
-    queue_ = std::move(queue);
-    const unsigned threads =
-        std::clamp(std::thread::hardware_concurrency(), kFewestThreads, kMostThreads);
-    for (unsigned i = 0; i < threads; ++i) {
-      new Stream(&service_, frames_, queue_.get(), &streams_);
-      threads_.emplace_back([this] { Run(); });
+  void Start(grpc::ServerCompletionQueue* queue) override {
+    for (unsigned i = 0; i < kAwaitedStreams; ++i) {
+      new Stream(&service_, frames_, queue, &streams_);
     }
   }
 
   void Stop() override {
-    if (queue_ != nullptr) {
-      // A stream that learns of its end still says so through the queue.
-      while (!streams_.WaitIdle(kStopWarning)) {
-        LOG(WARNING) << "data streams are still ending";
-      }
-      queue_->Shutdown();
+    // A stream that learns of its end still says so through the queue.
+    while (!streams_.WaitIdle(kStopWarning)) {
+      LOG(WARNING) << "data streams are still ending";
     }
-    threads_.clear();  // joins
   }
 
  private:
-  void Run() {
-    void* tag;
-    bool ok;
-    bool got = queue_->Next(&tag, &ok);
-    while (got) {
-      // What comes back while a stream moves on needs no other thread.
-      const auto complete = [done = static_cast<const Stream::Tag*>(tag), done_ok = ok] {
-        Stream::Complete(done, done_ok);
-      };
-      got = queue_->DoThenAsyncNext(complete, &tag, &ok, gpr_inf_future(GPR_CLOCK_MONOTONIC)) ==
-            grpc::CompletionQueue::GOT_EVENT;
-    }
-  }
-
   FrameServer* const frames_;
   InFlight streams_;
   AsyncService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;  // null before Start
-  std::vector<std::jthread> threads_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 // FrameService: a FrameServer on gRPC, a bidirectional stream of raw frames
-// (proto/tensor.proto) per client. A few threads serve all streams: they carry
-// the bytes of all connections and do what the frames ask for, so that no
-// thread waits for one client and none must be woken for each frame.
+// (proto/tensor.proto) per client. The few threads of the server's queue serve all streams: they
+// carry the bytes of all connections and do what the frames ask for, so that no thread waits for
+// one client and none must be woken for each frame.
 //
 // Thread safe. gRPC's types stay in frame_service.cc.
 #pragma once
@@ -27,10 +27,11 @@ class FrameService {
   // What the server registers; lives as long as this.
   virtual grpc::Service* service() = 0;
 
-  // Begins to serve the streams that come to `queue`, the server's. Once.
-  virtual void Start(std::unique_ptr<grpc::ServerCompletionQueue> queue) = 0;
-  // Ends the threads: after the server was shut down, which cancels what they
-  // still have to do, and while it lives, because that refers to it.
+  // Begins to serve the streams that come to `queue`, the server's, which QueueThreads
+  // drive until after Stop. Once.
+  virtual void Start(grpc::ServerCompletionQueue* queue) = 0;
+  // Waits for the streams' ends: after the server was shut down, which cancels what they
+  // still have to do.
   virtual void Stop() = 0;
 };
 

@@ -1,16 +1,11 @@
-// HealthService: grpc.health.v1.Health/Check, so that load balancers and probes
-// find a server that serves. gRPC's own one brings threads that poll for all
-// connections of the process and hand each event over to somebody else.
+// The health of a server as any client of gRPC can ask for it.
 #pragma once
 
-#include "grpcpp/impl/service_type.h"
+#include "common/transport/grpc/call_table.h"
 
 namespace monsoon {
 
-// Says SERVING for the whole server (the empty name), NOT_FOUND for any other.
-class HealthService : public grpc::Service {
- public:
-  HealthService();
-};
+// Adds /grpc.health.v1.Health/Check, which answers SERVING.
+void AddHealthCalls(CallTable* calls);
 
 }  // namespace monsoon

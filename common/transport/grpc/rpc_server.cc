@@ -1,14 +1,18 @@
 #include "common/transport/grpc/rpc_server.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/transport/grpc/channel.h"
-#include "common/transport/grpc/listen_addresses.h"
+#include "common/transport/grpc/health_service.h"
+#include "common/transport/grpc/listen_sockets.h"
 #include "common/transport/grpc/reachability.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -21,30 +25,39 @@ namespace {
 constexpr int kShortestPingMs = 5'000;
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
+// Of a server without large messages: a hundred calls.
+constexpr int kReadBytes = 16 << 10;
+constexpr int kLongestHandshakeMs = 10'000;
+constexpr int kLongestIdleMs = 300'000;
 // For the process that was there before to be gone.
 constexpr absl::Duration kLongestDeath = absl::Seconds(2);
 // A replica has one stream a direction and a few control calls per connection.
 constexpr int kMaxStreamsPerConnection = 16;
 
-absl::Status BindError(const std::string& address, Address::Kind kind) {
-  if (kind != Address::Kind::kTcp) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", address, ": the socket is in use, or its path cannot be created"));
-  }
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen on ", address,
-                   ": the port is in use by another process, or the host is not this machine's"));
-}
-
 // What a queue wants before its end.
 void Drain(grpc::CompletionQueue* queue) {
-  if (queue == nullptr) {
-    return;
-  }
   queue->Shutdown();
   void* tag;
   bool ok;
   while (queue->Next(&tag, &ok)) {
+  }
+}
+
+void Configure(const RpcServerOptions& options, grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kServerLookaheadBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kShortestPingMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kLongestHandshakeMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kLongestIdleMs);
+  if (!options.bulk) {
+    builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
+  }
+  if (options.max_message_bytes > 0) {
+    builder->SetMaxReceiveMessageSize(options.max_message_bytes);
   }
 }
 
@@ -67,67 +80,81 @@ void TellAddresses(const std::string& address) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
-    const RpcServerOptions& options, const std::vector<grpc::Service*>& services,
-    std::unique_ptr<grpc::ServerCompletionQueue>* queue) {
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
+                                                            CallTable calls,
+                                                            grpc::Service* streams) {
   RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
-  ASSIGN_OR_RETURN(const Address parsed, ParseAddress(options.address));
-  ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
-                   ListenAddresses(options.address, kLongestDeath));
+  ASSIGN_OR_RETURN(ListenSockets listening, OpenListenSockets(options.address, kLongestDeath));
   PrepareGrpc();
-  grpc::EnableDefaultHealthCheckService(false);
-  grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kServerLookaheadBytes);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kShortestPingMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  if (options.max_message_bytes > 0) {
-    builder.SetMaxReceiveMessageSize(options.max_message_bytes);
-  }
+  AddHealthCalls(&calls);
   std::unique_ptr<RpcServer> server(new RpcServer());
-  builder.RegisterService(&server->health_);
-  for (grpc::Service* service : services) {
-    builder.RegisterService(service);
-  }
-  std::unique_ptr<grpc::ServerCompletionQueue> added;
-  if (queue != nullptr) {
-    added = builder.AddCompletionQueue();
-  }
-  int port = 0;
-  for (const std::string& address : addresses) {
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  }
-
-  server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr) {
-    Drain(added.get());
-    return BindError(options.address, parsed.kind);
-  }
-  if (queue != nullptr) {
-    *queue = std::move(added);
-  }
+  server->calls_ =
+      CallService::Create(std::move(calls), options.call_limits, &server->connections_);
   server->address_ = options.address;
-  if (parsed.kind == Address::Kind::kTcp) {
-    server->port_ = port;
+  server->socket_path_ = listening.path;
+  if (listening.port != 0) {
+    server->port_ = listening.port;
     server->address_ =
-        absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", port);
+        absl::StrCat(options.address.substr(0, options.address.rfind(':')), ":", listening.port);
   }
+  RETURN_IF_ERROR(server->Serve(options, streams, std::move(listening.sockets)));
   TellAddresses(server->address_);
   return server;
 }
 
-RpcServer::~RpcServer() { Shutdown(absl::ZeroDuration()); }
+absl::Status RpcServer::Serve(const RpcServerOptions& options, grpc::Service* streams,
+                              std::vector<UniqueFd> sockets) {
+  grpc::EnableDefaultHealthCheckService(false);
+  grpc::ServerBuilder builder;
+  Configure(options, &builder);
+  calls_->Register(&builder);
+  if (streams != nullptr) {
+    builder.RegisterService(streams);
+  }
+  std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
+  auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    Drain(queue.get());
+    return absl::UnavailableError(absl::StrCat("cannot serve on ", address_));
+  }
+  queue_ = std::make_unique<QueueThreads>(std::move(queue), options.queue_threads);
+  calls_->Start(queue_->queue());
+  const auto take = [this, acceptor = std::shared_ptr(std::move(acceptor))](int listener,
+                                                                            UniqueFd connection) {
+    connections_.Note(connection.get());
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = listener;
+    parameters.fd = connection.Release();
+    acceptor->HandleNewConnection(&parameters);
+  };
+  ASSIGN_OR_RETURN(accept_loop_,
+                   AcceptLoop::Start({.name = address_, .on_trouble = options.on_trouble},
+                                     std::move(sockets), take));
+  return absl::OkStatus();
+}
+
+RpcServer::~RpcServer() {
+  Shutdown(absl::ZeroDuration());
+  if (queue_ != nullptr) {
+    queue_->Stop();
+  }
+}
 
 void RpcServer::Shutdown(absl::Duration grace) {
+  // gRPC drops descriptors that come once it is shutting down.
+  if (accept_loop_ != nullptr && !socket_path_.empty()) {
+    unlink(socket_path_.c_str());
+  }
+  accept_loop_.reset();
   if (server_ == nullptr) {
-    return;  // it never came to listen
+    return;  // it never came to serve
   }
   server_->Shutdown(
       gpr_time_from_nanos(std::max<int64_t>(0, absl::ToInt64Nanoseconds(grace)), GPR_TIMESPAN));
+  calls_->Stop();
 }
 
 }  // namespace monsoon

@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -21,10 +23,7 @@
 #include "gmock/gmock.h"
 #include "grpc/grpc.h"
 #include "grpcpp/impl/client_unary_call.h"
-#include "grpcpp/impl/service_type.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "grpcpp/support/method_handler.h"
-#include "grpcpp/support/sync_stream.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -34,18 +33,6 @@ using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-// The least that BuildAndStart takes: one synchronous method.
-class EmptyService : public grpc::Service {
- public:
-  EmptyService() {
-    using Stream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
-    AddMethod(new grpc::internal::RpcServiceMethod(
-        "/test/Nothing", grpc::internal::RpcMethod::BIDI_STREAMING,
-        new grpc::internal::BidiStreamingHandler<EmptyService, grpc::ByteBuffer, grpc::ByteBuffer>(
-            [](EmptyService*, grpc::ServerContext*, Stream*) { return grpc::Status::OK; }, this)));
-  }
-};
 
 // A socket that listens at ::1; -1 on a machine without IPv6.
 int ListenAtSix(int* port) {
@@ -64,12 +51,10 @@ int ListenAtSix(int* port) {
 }
 
 TEST(RpcServerTest, TakesAFreePortAndRefusesToShareIt) {
-  EmptyService service;
-  ASSERT_OK_AND_ASSIGN(auto first, RpcServer::Start({.address = "localhost:0"}, {&service}));
+  ASSERT_OK_AND_ASSIGN(auto first, RpcServer::Start({.address = "localhost:0"}, {}));
   EXPECT_GT(first->port(), 0);
   EXPECT_EQ(first->address(), absl::StrCat("localhost:", first->port()));
-  EmptyService other;
-  EXPECT_THAT(RpcServer::Start({.address = first->address()}, {&other}),
+  EXPECT_THAT(RpcServer::Start({.address = first->address()}, {}),
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr(first->address()), HasSubstr("in use"))));
 }
@@ -81,20 +66,17 @@ TEST(RpcServerTest, RefusesANameThatIsInUseAtOneOfItsAddresses) {
   if (six < 0) {
     GTEST_SKIP() << "needs IPv6";
   }
-  EmptyService service;
-  EXPECT_THAT(RpcServer::Start({.address = absl::StrCat("localhost:", port)}, {&service}),
+  EXPECT_THAT(RpcServer::Start({.address = absl::StrCat("localhost:", port)}, {}),
               StatusIs(absl::StatusCode::kUnavailable,
                        absl::StrCat("cannot listen on localhost:", port, ": [::1]:", port,
                                     " is in use by another process")));
   // Each address alone is what it was.
-  EmptyService other;
-  EXPECT_OK(RpcServer::Start({.address = absl::StrCat("127.0.0.1:", port)}, {&other}));
+  EXPECT_OK(RpcServer::Start({.address = absl::StrCat("127.0.0.1:", port)}, {}));
   close(six);
 }
 
 TEST(RpcServerTest, ServesAllAddressesOfAName) {
-  EmptyService service;
-  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = "localhost:0"}, {&service}));
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = "localhost:0"}, {}));
   int port = 0;
   const int six = ListenAtSix(&port);
   for (const std::string host : {"127.0.0.1", six < 0 ? "127.0.0.1" : "[::1]"}) {
@@ -132,38 +114,76 @@ TEST(RpcServerTest, TakesThePortOfAProcessThatIsBeingKilled) {
   char byte;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   ASSERT_EQ(kill(child, SIGKILL), 0);
-  EmptyService service;
   const std::string text = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  EXPECT_OK(RpcServer::Start({.address = text}, {&service}));
+  EXPECT_OK(RpcServer::Start({.address = text}, {}));
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
   close(ready[0]);
   close(ready[1]);
 }
 
 TEST(RpcServerTest, ServesUnixSockets) {
-  EmptyService service;
   const std::string address = absl::StrCat("unix-abstract:rpc-server-test-", testing::UniqueName());
-  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {&service}));
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
   EXPECT_EQ(server->address(), address);
   EXPECT_EQ(server->port(), 0);
   const auto channel = MakeChannel(address);
   EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
 }
 
+TEST(RpcServerTest, ReplacesWhatADeadProcessLeftOfASocketAndLeavesNothing) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / testing::UniqueName()).string();
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof(address.sun_path));
+  path.copy(address.sun_path, path.size());
+  const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  close(dead);
+  {
+    ASSERT_OK_AND_ASSIGN(auto server,
+                         RpcServer::Start({.address = absl::StrCat("unix:", path)}, {}));
+    const auto channel = MakeChannel(server->address());
+    EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(RpcServerTest, SaysWhatItCannotListenOn) {
+  EXPECT_THAT(RpcServer::Start({.address = "unix:/nowhere/socket"}, {}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "cannot listen on unix:/nowhere/socket: the socket is in use, or its path "
+                       "cannot be created"));
+  EXPECT_THAT(RpcServer::Start({.address = "192.0.2.1:0", .insecure = true}, {}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       "cannot listen on 192.0.2.1:0: the port is in use by another process, or "
+                       "the host is not this machine's"));
+}
+
+TEST(RpcServerTest, AnAddressOfAllNetworksTakesBothProtocols) {
+  ASSERT_OK_AND_ASSIGN(auto server,
+                       RpcServer::Start({.address = "0.0.0.0:0", .insecure = true}, {}));
+  int port = 0;
+  const int six = ListenAtSix(&port);
+  for (const std::string host : {"127.0.0.1", six < 0 ? "127.0.0.1" : "[::1]"}) {
+    const auto channel = MakeChannel(absl::StrCat(host, ":", server->port()));
+    EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN))) << host;
+  }
+  close(six);
+}
+
 TEST(RpcServerTest, RefusesWhatOthersReach) {
-  EmptyService service;
   for (const char* address : {"0.0.0.0:0", "[::]:0", "192.168.1.2:0", "example.org:0"}) {
-    EXPECT_THAT(RpcServer::Start({.address = address}, {&service}),
+    EXPECT_THAT(RpcServer::Start({.address = address}, {}),
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          AllOf(HasSubstr(address), HasSubstr("--insecure"))));
   }
-  EXPECT_OK(RpcServer::Start({.address = "0.0.0.0:0", .insecure = true}, {&service}));
+  EXPECT_OK(RpcServer::Start({.address = "0.0.0.0:0", .insecure = true}, {}));
 }
 
 TEST(RpcServerTest, TellsItsHealth) {
-  EmptyService service;
   const std::string address = absl::StrCat("unix-abstract:health-test-", testing::UniqueName());
-  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {&service}));
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
   const auto channel = MakeChannel(server->address());
   const auto check = [&](const std::string& request, std::string* reply) {
     const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",

@@ -75,7 +75,7 @@ absl::StatusOr<SharedSlice> SharedSlice::Create(const SharedShape& shape) {
   slice.shape_ = shape;
   absl::StatusOr<std::pair<MemoryFile, MemoryMapping>> file = CreateFile(bytes);
   if (file.ok()) {
-    slice.file_ = std::move(file->first);
+    slice.file_ = std::make_shared<const MemoryFile>(std::move(file->first));
     slice.memory_ = std::move(file->second);
   } else {
     void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

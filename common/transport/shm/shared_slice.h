@@ -86,14 +86,17 @@ class SharedSlice {
   // Readers turn to the shard from now on.
   void Retire();
 
-  // What readers map; -1: it cannot be shared. Nobody can write through it.
-  int fd() const { return file_.has_value() ? file_->fd() : -1; }
+  // What readers map; null: it cannot be shared. Nobody can write through it.
+  std::shared_ptr<const MemoryFile> file() const { return file_; }
+  int fd() const { return file_ == nullptr ? -1 : file_->fd(); }
+  // No more readers map it. Those that have go on.
+  void CloseFile() { file_.reset(); }
 
  private:
   SliceHeader* slice_header() const { return reinterpret_cast<SliceHeader*>(memory_.data()); }
 
   SharedShape shape_;
-  std::optional<MemoryFile> file_;
+  std::shared_ptr<const MemoryFile> file_;
   MemoryMapping memory_;
   uint64_t next_ticket_ = 1;
   bool taken_[kSessionSlots] = {};

@@ -188,9 +188,9 @@ absl::Status SocketServer::Answer(Client* client, SocketMessage message, SharedM
 absl::Status SocketServer::Welcome(Client* client, const SharedMemoryHello& hello,
                                    std::vector<UniqueFd> fds) {
   if (hello.protocol_version() != kProtocolVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("the server speaks protocol ",
-                                                      kProtocolVersion, ", the client protocol ",
-                                                      hello.protocol_version()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the server speaks protocol ", kProtocolVersion, ", the client protocol ",
+                     hello.protocol_version(), "; start both from the same build"));
   }
   if (fds.size() != 1) {
     return absl::InvalidArgumentError("hello comes with one descriptor");

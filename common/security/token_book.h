@@ -1,0 +1,84 @@
+// TokenBook: the tokens with which others may join, as a coordinator keeps them. Decisions make
+// updates; Apply alone changes the book, so that a journal of the updates makes the same book
+// again. Of a secret it has the SHA-256.
+//
+// What a decision allows may be told only once its update is durable.
+//
+// Plain class: no clock, no randomness, no I/O. Thread safety: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/security/identity.h"
+#include "common/security/join_token.h"
+#include "proto/join_token.pb.h"
+
+namespace monsoon {
+
+inline constexpr size_t kMostTokens = 1000;
+inline constexpr uint32_t kMostTokenUses = 10'000;
+inline constexpr absl::Duration kLongestTokenLife = absl::Hours(24 * 366);
+inline constexpr size_t kMostNoteBytes = 200;
+// So long a token that is of no use is known by what ended it.
+inline constexpr absl::Duration kEndedTokenKept = absl::Hours(24 * 7);
+
+// What a token is made for.
+struct TokenTerms {
+  Role role = Role::kWorker;
+  absl::Duration lifetime = absl::Hours(24);
+  uint32_t uses = 1;
+  std::string job;   // "": any
+  std::string note;  // for people
+};
+
+// What somebody who joins gets.
+struct Redemption {
+  Role role = Role::kWorker;
+  std::string job;
+  // None for a key that has joined with the token before.
+  std::optional<JoinTokenUpdate> update;
+};
+
+class TokenBook {
+ public:
+  TokenBook() = default;
+  explicit TokenBook(JoinTokens tokens) : tokens_(std::move(tokens)) {}
+
+  const JoinTokens& tokens() const { return tokens_; }
+
+  // FailedPrecondition for what no decision below would have made of this book.
+  absl::Status Apply(const JoinTokenUpdate& update);
+
+  // InvalidArgument where the terms are out of range, among them a coordinator's role, which
+  // nobody joins in; ResourceExhausted where there are kMostTokens. `token` is new (DrawToken).
+  absl::StatusOr<JoinTokenUpdate> Create(const TokenTerms& terms, const JoinToken& token,
+                                         absl::Time now) const;
+
+  // What the holder of `secret` and of the key with this fingerprint may become. Unauthenticated
+  // for a token that is not there and for a wrong secret, which say nothing else of it;
+  // PermissionDenied for one that is revoked, has expired or is used up, in that order.
+  absl::StatusOr<Redemption> Redeem(absl::string_view id, absl::string_view secret,
+                                    absl::string_view fingerprint, absl::Time now) const;
+
+  // NotFound where there is none of that id. One that was revoked stays so from the first time.
+  absl::StatusOr<JoinTokenUpdate> Revoke(absl::string_view id, absl::Time now) const;
+
+  // Why it is of no use: "revoked", "expired" or "used up"; "" where it is of use.
+  static absl::string_view EndOf(const JoinTokenRecord& token, absl::Time now);
+
+ private:
+  const JoinTokenRecord* Find(absl::string_view id) const;
+  JoinTokenRecord* Find(absl::string_view id);
+  absl::Status Add(const JoinTokenRecord& created);
+
+  JoinTokens tokens_;
+};
+
+}  // namespace monsoon

@@ -1,0 +1,68 @@
+#include "coordinator/shards/shard_gateway.h"
+
+#include "common/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Makes slices, and answers nothing else.
+class MakingGateway : public ShardGateway {
+ public:
+  explicit MakingGateway(bool earlier_build) : earlier_build_(earlier_build) {}
+
+  absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
+    CreateShardJobReply reply;
+    reply.set_shard_epoch(7);
+    reply.set_from_source(request.has_source() && !earlier_build_);
+    return reply;
+  }
+  absl::StatusOr<ShardStatusReply> GetStatus() override { return absl::UnavailableError(""); }
+  absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest&) override {
+    return absl::UnavailableError("");
+  }
+  absl::Status DeleteJob(const std::string&, uint64_t, uint64_t, uint64_t) override {
+    return absl::UnavailableError("");
+  }
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t) override {
+    return absl::UnavailableError("");
+  }
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t) override {
+    return absl::UnavailableError("");
+  }
+  absl::Status Checkpoint(const CheckpointRequest&) override { return absl::UnavailableError(""); }
+  absl::Status ReduceRate(const ReduceRateRequest&) override { return absl::UnavailableError(""); }
+  absl::StatusOr<VectorReply> Vector(const VectorRequest&) override {
+    return absl::UnavailableError("");
+  }
+
+ private:
+  const bool earlier_build_;
+};
+
+TEST(CarryOutTest, AShardThatDoesNotKnowOfASourceHasMadeZeros) {
+  ShardCommand command;
+  command.create.set_job("gpt-2");
+  MakingGateway earlier(/*earlier_build=*/true);
+  ShardAnswer answer = CarryOut(command, &earlier);
+  EXPECT_OK(answer.status);
+  EXPECT_EQ(answer.shard_epoch, 7u);
+  command.create.mutable_source()->set_job("gpt-1");
+  answer = CarryOut(command, &earlier);
+  EXPECT_THAT(answer.status,
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("has not made its slice from that of gpt-1, since it is of an "
+                                 "earlier build")));
+  EXPECT_EQ(answer.shard_epoch, 0u);
+  MakingGateway present(/*earlier_build=*/false);
+  answer = CarryOut(command, &present);
+  EXPECT_OK(answer.status);
+  EXPECT_EQ(answer.shard_epoch, 7u);
+}
+
+}  // namespace
+}  // namespace monsoon
