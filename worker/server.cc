@@ -19,7 +19,7 @@ class GrpcWorkerServer : public WorkerServer {
     options.insecure = insecure;
     CallTable calls;
     calls.AddBytes("/monsoon.Worker/Ping",
-                   [](absl::string_view request) { return std::string(request); });
+                   [](const Caller&, absl::string_view request) { return std::string(request); });
     ASSIGN_OR_RETURN(server_, RpcServer::Start(options, std::move(calls)));
     return absl::OkStatus();
   }

@@ -248,8 +248,9 @@ void Call::Serve() {
     Refuse(absl::DeadlineExceededError("the call's deadline passed before it was served"));
     return;
   }
+  const Caller caller = {.address = context_.peer(), .open = true};
   const absl::StatusOr<std::string> reply =
-      owner_->table_.calls()[method_].serve(BytesOf(request_));
+      owner_->table_.calls()[method_].serve(caller, BytesOf(request_));
   request_.Clear();
   if (!reply.ok()) {
     Refuse(reply.status());

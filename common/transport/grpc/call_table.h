@@ -6,6 +6,8 @@
 //   calls.Add<JobRequest>("/monsoon.JobService/Start", faults,
 //                         [&](const JobRequest& request) { return core.Start(request.job()); });
 //
+// A function that asks who calls takes a const Caller& before the request.
+//
 // Thread safe once it is filled.
 #pragma once
 
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/security/caller.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/faulty_call.h"
 
@@ -27,13 +30,15 @@ class CallTable {
  public:
   // Answers the bytes of a request with the bytes of a reply. It may block; one thread of few
   // (call_threads.h) is its own meanwhile.
-  using Serve = std::function<absl::StatusOr<std::string>(absl::string_view request)>;
+  using Serve =
+      std::function<absl::StatusOr<std::string>(const Caller& caller, absl::string_view request)>;
 
   // `method` is "/package.Service/Method" and is added once.
   void AddBytes(std::string method, Serve serve);
 
-  // `serve` takes a Request and gives absl::StatusOr of its reply, or absl::Status where the
-  // reply is empty. `faults`, which outlives the table, may lose a call at either end.
+  // `serve` takes a Request, or a Caller and a Request, and gives absl::StatusOr of its reply, or
+  // absl::Status where the reply is empty. `faults`, which outlives the table, may lose a call at
+  // either end.
   template <typename Request, typename Function>
   void Add(std::string method, FaultInjector* faults, Function serve);
 
@@ -50,14 +55,21 @@ class CallTable {
 template <typename Request, typename Function>
 void CallTable::Add(std::string method, FaultInjector* faults, Function serve) {
   AddBytes(std::move(method),
-           [faults, serve](absl::string_view bytes) -> absl::StatusOr<std::string> {
+           [faults, serve](const Caller& caller,
+                           absl::string_view bytes) -> absl::StatusOr<std::string> {
              Request request;
              if (!request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
                return absl::InternalError(
                    "the request cannot be read: it is of another version, or a text in it is not "
                    "UTF-8");
              }
-             auto reply = CallWithFaults(faults, [&] { return serve(request); });
+             auto reply = CallWithFaults(faults, [&] {
+               if constexpr (std::is_invocable_v<Function, const Caller&, const Request&>) {
+                 return serve(caller, request);
+               } else {
+                 return serve(request);
+               }
+             });
              if constexpr (std::is_same_v<decltype(reply), absl::Status>) {
                return reply.ok() ? absl::StatusOr<std::string>("") : reply;
              } else {

@@ -13,7 +13,8 @@ constexpr absl::string_view kServing = "\x08\x01";
 
 void AddHealthCalls(CallTable* calls) {
   calls->AddBytes(
-      "/grpc.health.v1.Health/Check", [](absl::string_view request) -> absl::StatusOr<std::string> {
+      "/grpc.health.v1.Health/Check",
+      [](const Caller&, absl::string_view request) -> absl::StatusOr<std::string> {
         if (!request.empty()) {
           return absl::NotFoundError("only the health of the whole server, \"\", is known");
         }
