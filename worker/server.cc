@@ -11,9 +11,10 @@ namespace {
 
 class GrpcWorkerServer : public WorkerServer {
  public:
-  absl::Status Start(const std::string& address, bool insecure,
+  absl::Status Start(const std::string& address, std::shared_ptr<Tls> tls, bool insecure,
                      std::function<void(const std::string&)> on_trouble) {
     RpcServerOptions options;
+    options.tls = std::move(tls);
     options.on_trouble = std::move(on_trouble);
     options.address = address;
     options.insecure = insecure;
@@ -32,9 +33,10 @@ class GrpcWorkerServer : public WorkerServer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(
-    const std::string& address, bool insecure, std::function<void(const std::string&)> on_trouble) {
+    const std::string& address, std::shared_ptr<Tls> tls, bool insecure,
+    std::function<void(const std::string&)> on_trouble) {
   auto server = std::make_unique<GrpcWorkerServer>();
-  RETURN_IF_ERROR(server->Start(address, insecure, std::move(on_trouble)));
+  RETURN_IF_ERROR(server->Start(address, std::move(tls), insecure, std::move(on_trouble)));
   return server;
 }
 

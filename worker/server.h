@@ -15,12 +15,14 @@
 
 namespace monsoon {
 
+class Tls;
+
 class WorkerServer {
  public:
-  // Binds and serves; errors name the address. `insecure` allows one that other
-  // machines can reach. `on_trouble` is RpcServerOptions.on_trouble.
+  // Binds and serves; errors name the address. `tls`, `insecure` and `on_trouble` are those of
+  // RpcServerOptions.
   static absl::StatusOr<std::unique_ptr<WorkerServer>> Start(
-      const std::string& address, bool insecure,
+      const std::string& address, std::shared_ptr<Tls> tls, bool insecure,
       std::function<void(const std::string&)> on_trouble);
   virtual ~WorkerServer() = default;
 

@@ -81,7 +81,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
     trouble->Set(text);
   };
   ASSIGN_OR_RETURN(worker->server_,
-                   WorkerServer::Start(set.address.empty() ? task.address() : set.address,
+                   WorkerServer::Start(set.address.empty() ? task.address() : set.address, set.tls,
                                        set.insecure, on_trouble));
   worker->host_->Start();
   return worker;
@@ -92,8 +92,8 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   const absl::Duration deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
   const absl::Duration lost_after = absl::Milliseconds(cluster.lost_after_ms());
   const auto connect = [this, &cluster, deadline, lost_after] {
-    std::unique_ptr<ReplicaClient> client =
-        ReplicaClient::Create(cluster.coordinator().address(), std::min(deadline, lost_after));
+    std::unique_ptr<ReplicaClient> client = ReplicaClient::Create(
+        cluster.coordinator().address(), std::min(deadline, lost_after), options_.tls);
     if (options_.fault.enabled()) {
       client = MakeFaultyReplicaClient(std::move(client), options_.fault);
     }
@@ -119,6 +119,7 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
   ReplicaRunner::Options runner;
+  runner.tls = options_.tls;
   runner.threads = threads;
   runner.replicas = std::max(1u, task.replicas());
   runner.backend = choice.kind;

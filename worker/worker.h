@@ -25,6 +25,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 struct WorkerOptions {
   Cluster cluster;  // with its defaults filled in
   uint32_t task = 0;
@@ -34,6 +36,8 @@ struct WorkerOptions {
   // In place of the cluster file's; a guest has no other.
   std::optional<WorkerTask> settings;
   std::string address;  // unset: that of the settings
+  // As of RpcServerOptions, and of MakeChannel for all that it calls.
+  std::shared_ptr<Tls> tls;
   bool insecure = false;
   FaultOptions fault;  // refused where other machines can reach the address
   // Wraps the connection to the coordinator, for tests; null: as it is.

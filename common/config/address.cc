@@ -141,6 +141,8 @@ bool IsLoopback(const std::string& address) {
                      [](char c) { return c == '.' || absl::ascii_isdigit(c); });
 }
 
+bool IsTcp(const std::string& address) { return !absl::StartsWith(address, "unix"); }
+
 bool SameEndpoint(const Address& a, const Address& b) {
   if (a.kind != b.kind) {
     return false;

@@ -28,6 +28,9 @@ absl::StatusOr<Address> ParseAddress(const std::string& text);
 // address without TLS needs --insecure.
 bool IsLoopback(const std::string& address);
 
+// Whether it is a host's and a port, and no Unix socket.
+bool IsTcp(const std::string& address);
+
 // Whether two tasks cannot both listen there. Port 0 never collides.
 bool SameEndpoint(const Address& a, const Address& b);
 

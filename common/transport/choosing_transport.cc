@@ -24,10 +24,11 @@ constexpr absl::Duration kTurn = absl::Microseconds(200);
 
 class PeerTransports final : public ChoosingTransport {
  public:
-  PeerTransports(Transport allowed, std::vector<std::string> addresses, absl::Duration deadline,
-                 AskForOffer ask, TransportReport* report)
+  PeerTransports(Transport allowed, std::vector<std::string> addresses, std::shared_ptr<Tls> tls,
+                 absl::Duration deadline, AskForOffer ask, TransportReport* report)
       : allowed_(allowed),
         addresses_(std::move(addresses)),
+        tls_(std::move(tls)),
         deadline_(std::min(deadline, kLongestChoice)),
         ask_(std::move(ask)),
         report_(report),
@@ -98,7 +99,7 @@ class PeerTransports final : public ChoosingTransport {
 
   FrameTransport* grpc() {
     if (grpc_ == nullptr) {
-      grpc_ = MakeGrpcTransport(addresses_);
+      grpc_ = MakeGrpcTransport(addresses_, tls_);
     }
     return grpc_.get();
   }
@@ -164,6 +165,7 @@ class PeerTransports final : public ChoosingTransport {
 
   const Transport allowed_;
   const std::vector<std::string> addresses_;
+  const std::shared_ptr<Tls> tls_;
   const absl::Duration deadline_;
   const AskForOffer ask_;
   TransportReport* const report_;
@@ -204,13 +206,11 @@ absl::StatusOr<Transport> TransportFromEnvironment() {
       absl::StrCat("MONSOON_TRANSPORT is \"", text, "\"; it may be auto, grpc or shared_memory"));
 }
 
-std::unique_ptr<ChoosingTransport> ChoosingTransport::Create(Transport allowed,
-                                                             std::vector<std::string> addresses,
-                                                             absl::Duration deadline,
-                                                             AskForOffer ask,
-                                                             TransportReport* report) {
-  return std::make_unique<PeerTransports>(allowed, std::move(addresses), deadline, std::move(ask),
-                                          report);
+std::unique_ptr<ChoosingTransport> ChoosingTransport::Create(
+    Transport allowed, std::vector<std::string> addresses, std::shared_ptr<Tls> tls,
+    absl::Duration deadline, AskForOffer ask, TransportReport* report) {
+  return std::make_unique<PeerTransports>(allowed, std::move(addresses), std::move(tls), deadline,
+                                          std::move(ask), report);
 }
 
 }  // namespace monsoon

@@ -22,6 +22,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 // What carries the frames of each peer, for people; one line in the log when
 // it is chosen and when it changes. Thread safe.
 class TransportReport {
@@ -54,8 +56,10 @@ class ChoosingTransport : public FrameTransport {
   // `addresses`: one a peer, for gRPC. To choose, it asks the peer for its offer:
   // Send blocks for that and for the connection when a stream is opened,
   // `deadline` and a second at most. `report` outlives the transport.
+  // `tls`: as of MakeChannel.
   static std::unique_ptr<ChoosingTransport> Create(Transport allowed,
                                                    std::vector<std::string> addresses,
+                                                   std::shared_ptr<Tls> tls,
                                                    absl::Duration deadline, AskForOffer ask,
                                                    TransportReport* report);
 

@@ -65,7 +65,9 @@ void FrameListener::KeepTurns() {
 absl::Status FrameListener::Listen(const Endpoint& endpoint, CallTable calls) {
   RpcServerOptions options;
   options.address = endpoint.address;
+  options.tls = endpoint.tls;
   options.insecure = endpoint.insecure;
+  options.membership = endpoint.membership;
   options.on_trouble = endpoint.on_trouble;
   options.max_message_bytes = kMaxFrameBytes;
   options.bulk = true;
@@ -73,7 +75,7 @@ absl::Status FrameListener::Listen(const Endpoint& endpoint, CallTable calls) {
       std::clamp(std::thread::hardware_concurrency(), kFewestThreads, kMostThreads);
   ASSIGN_OR_RETURN(rpc_server_,
                    RpcServer::Start(options, std::move(calls), frame_service_->service()));
-  frame_service_->Start(rpc_server_->queue());
+  frame_service_->Start(rpc_server_->queue(), rpc_server_->guard());
   return absl::OkStatus();
 }
 

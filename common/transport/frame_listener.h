@@ -51,8 +51,11 @@ class FrameListener {
   // Binds and serves over gRPC, with `calls` beside the frames. Errors as of
   // RpcServer::Start. Once; without it there is shared memory only.
   struct Endpoint {
-    std::string address;    // host:port, unix:PATH or unix-abstract:NAME
-    bool insecure = false;  // allows an address that other machines can reach
+    std::string address;  // host:port, unix:PATH or unix-abstract:NAME
+    // As of RpcServerOptions.
+    std::shared_ptr<Tls> tls;
+    bool insecure = false;
+    Guard::Membership membership = nullptr;
     // RpcServerOptions.on_trouble.
     std::function<void(const std::string&)> on_trouble = nullptr;
   };

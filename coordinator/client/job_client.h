@@ -14,6 +14,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 class JobClient {
  public:
   virtual ~JobClient() = default;
@@ -32,9 +34,11 @@ class JobClient {
   virtual absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by) = 0;
 
   // Over gRPC; does not connect yet. All requests but Info are for the coordinator of `cluster`,
-  // and another one refuses them (FAILED_PRECONDITION); "": for whichever is there.
+  // and another one refuses them (FAILED_PRECONDITION); "": for whichever is there. `tls`: as of
+  // MakeChannel.
   static std::unique_ptr<JobClient> Create(const std::string& address, absl::Duration deadline,
-                                           const std::string& cluster = "");
+                                           const std::string& cluster = "",
+                                           const std::shared_ptr<Tls>& tls = nullptr);
 };
 
 }  // namespace monsoon

@@ -18,11 +18,12 @@ constexpr absl::Duration kSubmitDeadline = absl::Seconds(60);
 
 class GrpcJobClient : public JobClient {
  public:
-  GrpcJobClient(const std::string& address, absl::Duration deadline, std::string cluster)
+  GrpcJobClient(const std::string& address, absl::Duration deadline, std::string cluster,
+                const std::shared_ptr<Tls>& tls)
       : address_(address),
         deadline_(deadline),
         cluster_(std::move(cluster)),
-        channel_(MakeChannel(address)),
+        channel_(MakeChannel(address, tls, Role::kCoordinator)),
         stub_(JobService::NewStub(channel_)) {}
 
   absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request) override {
@@ -90,8 +91,9 @@ class GrpcJobClient : public JobClient {
 }  // namespace
 
 std::unique_ptr<JobClient> JobClient::Create(const std::string& address, absl::Duration deadline,
-                                             const std::string& cluster) {
-  return std::make_unique<GrpcJobClient>(address, deadline, cluster);
+                                             const std::string& cluster,
+                                             const std::shared_ptr<Tls>& tls) {
+  return std::make_unique<GrpcJobClient>(address, deadline, cluster, tls);
 }
 
 }  // namespace monsoon

@@ -15,6 +15,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 class ReplicaClient {
  public:
   virtual ~ReplicaClient() = default;
@@ -26,8 +28,9 @@ class ReplicaClient {
       const ReportEvaluationRequest& request) = 0;
   virtual absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) = 0;
 
-  // Over gRPC; does not connect yet.
-  static std::unique_ptr<ReplicaClient> Create(const std::string& address, absl::Duration deadline);
+  // Over gRPC; does not connect yet. `tls`: as of MakeChannel.
+  static std::unique_ptr<ReplicaClient> Create(const std::string& address, absl::Duration deadline,
+                                               const std::shared_ptr<Tls>& tls = nullptr);
 };
 
 }  // namespace monsoon

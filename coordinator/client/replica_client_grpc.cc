@@ -13,10 +13,11 @@ using Stub = ReplicaService::Stub;
 
 class GrpcReplicaClient : public ReplicaClient {
  public:
-  GrpcReplicaClient(const std::string& address, absl::Duration deadline)
+  GrpcReplicaClient(const std::string& address, absl::Duration deadline,
+                    const std::shared_ptr<Tls>& tls)
       : address_(address),
         deadline_(deadline),
-        channel_(MakeChannel(address)),
+        channel_(MakeChannel(address, tls, Role::kCoordinator)),
         stub_(ReplicaService::NewStub(channel_)) {}
 
   absl::StatusOr<EnterReply> Enter(const EnterRequest& request) override {
@@ -46,8 +47,9 @@ class GrpcReplicaClient : public ReplicaClient {
 }  // namespace
 
 std::unique_ptr<ReplicaClient> ReplicaClient::Create(const std::string& address,
-                                                     absl::Duration deadline) {
-  return std::make_unique<GrpcReplicaClient>(address, deadline);
+                                                     absl::Duration deadline,
+                                                     const std::shared_ptr<Tls>& tls) {
+  return std::make_unique<GrpcReplicaClient>(address, deadline, tls);
 }
 
 }  // namespace monsoon

@@ -47,6 +47,7 @@ class CoordinatorServerImpl : public CoordinatorServer {
       gateway.session_deadline = absl::Milliseconds(cluster.lost_after_ms());
       gateway.job_deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
       gateway.fault = options.fault;
+      gateway.tls = options.tls;
       shards.push_back(MakeShardGateway(gateway));
     }
     OpenedJournal opened;
@@ -60,6 +61,7 @@ class CoordinatorServerImpl : public CoordinatorServer {
     AddReplicaCalls(coordinator_.get(), &fault_, &calls);
     RpcServerOptions server;
     server.address = options.address;
+    server.tls = options.tls;
     server.insecure = options.insecure;
     server.on_trouble = [coordinator = coordinator_.get()](const std::string& trouble) {
       coordinator->NoteTrouble(trouble);

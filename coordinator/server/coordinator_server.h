@@ -11,6 +11,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 class CoordinatorServer {
  public:
   struct Options {
@@ -18,7 +20,8 @@ class CoordinatorServer {
     Cluster cluster;
     // Where to listen; empty: as the cluster file says. Port 0: any free one.
     std::string address;
-    // Allows an address that other machines can reach.
+    // As of RpcServerOptions, and of MakeChannel for the shards.
+    std::shared_ptr<Tls> tls;
     bool insecure = false;
     // Where to keep its state, in a folder `coordinator`; "": in memory only.
     std::string state_dir;

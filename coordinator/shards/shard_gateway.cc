@@ -13,9 +13,12 @@ class ControlGateway : public ShardGateway {
  public:
   explicit ControlGateway(const ShardGatewayOptions& options)
       : cluster_(options.cluster),
-        status_(ShardControl::Create(options.address, options.status_deadline, options.fault)),
-        session_(ShardControl::Create(options.address, options.session_deadline, options.fault)),
-        job_(ShardControl::Create(options.address, options.job_deadline, options.fault)) {}
+        status_(ShardControl::Create(options.address, options.status_deadline, options.fault,
+                                     options.tls)),
+        session_(ShardControl::Create(options.address, options.session_deadline, options.fault,
+                                      options.tls)),
+        job_(ShardControl::Create(options.address, options.job_deadline, options.fault,
+                                  options.tls)) {}
 
   void NoteJournal(const std::optional<JournalMark>& journal) override { journal_ = journal; }
   absl::StatusOr<ShardStatusReply> GetStatus() override {

@@ -23,6 +23,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 class ShardGateway {
  public:
   virtual ~ShardGateway() = default;
@@ -57,6 +59,7 @@ struct ShardGatewayOptions {
   absl::Duration session_deadline;
   absl::Duration job_deadline;
   FaultOptions fault;
+  std::shared_ptr<Tls> tls;  // as of MakeChannel
 };
 
 // Asks the shard to do it; what it says.

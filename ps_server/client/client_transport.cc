@@ -12,8 +12,10 @@ namespace monsoon {
 namespace {
 
 absl::StatusOr<SharedMemoryOffer> AskForSharedMemory(const std::string& address,
+                                                     const std::shared_ptr<Tls>& tls,
                                                      absl::Duration deadline) {
-  ASSIGN_OR_RETURN(ShardStatusReply status, ShardControl::Create(address, deadline)->GetStatus(""));
+  ASSIGN_OR_RETURN(ShardStatusReply status,
+                   ShardControl::Create(address, deadline, {}, tls)->GetStatus(""));
   if (!status.has_shared_memory()) {
     return absl::FailedPreconditionError("the shard does not offer shared memory");
   }
@@ -23,9 +25,9 @@ absl::StatusOr<SharedMemoryOffer> AskForSharedMemory(const std::string& address,
 std::unique_ptr<ChoosingTransport> MakeOne(const ParameterClientOptions& options,
                                            TransportReport* report) {
   return ChoosingTransport::Create(
-      options.transport, options.addresses, options.deadline,
-      [addresses = options.addresses](uint32_t shard, absl::Duration deadline) {
-        return AskForSharedMemory(addresses[shard], deadline);
+      options.transport, options.addresses, options.tls, options.deadline,
+      [addresses = options.addresses, tls = options.tls](uint32_t shard, absl::Duration deadline) {
+        return AskForSharedMemory(addresses[shard], tls, deadline);
       },
       report);
 }

@@ -86,6 +86,8 @@ struct KeptPushes {
   std::optional<uint32_t> silent_shard;  // one that does not answer
 };
 
+class Tls;
+
 struct ParameterClientOptions {
   std::string job;
   uint64_t job_term = 0;  // in which it was submitted; SessionKey
@@ -96,6 +98,7 @@ struct ParameterClientOptions {
   FragmentMap fragments;               // of the map; empty: whole
   std::vector<TableMap> tables;        // of the model, on so many shards; not with fragments
   std::vector<std::string> addresses;  // one a shard
+  std::shared_ptr<Tls> tls;            // as of MakeChannel
   // One a shard, of OpenSession. If read_only empty, or those of the lives whose rows are wanted.
   std::vector<uint64_t> shard_epochs;
   absl::Duration deadline = absl::Seconds(10);

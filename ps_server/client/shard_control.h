@@ -20,11 +20,15 @@
 
 namespace monsoon {
 
+class Tls;
+
 class ShardControl {
  public:
-  // Connects lazily. `address` is host:port, unix:PATH or unix-abstract:NAME.
+  // Connects lazily. `address` is host:port, unix:PATH or unix-abstract:NAME. `tls`: as of
+  // MakeChannel.
   static std::unique_ptr<ShardControl> Create(std::string address, absl::Duration deadline,
-                                              FaultOptions fault = {});
+                                              FaultOptions fault = {},
+                                              const std::shared_ptr<Tls>& tls = nullptr);
   virtual ~ShardControl() = default;
 
   virtual const std::string& address() const = 0;

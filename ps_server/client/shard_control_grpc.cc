@@ -18,11 +18,12 @@ constexpr int kMostJobs = 100'000;
 
 class GrpcShardControl final : public ShardControl {
  public:
-  GrpcShardControl(std::string address, absl::Duration deadline, FaultOptions fault)
+  GrpcShardControl(std::string address, absl::Duration deadline, FaultOptions fault,
+                   const std::shared_ptr<Tls>& tls)
       : address_(std::move(address)),
         deadline_(deadline),
         faults_(fault),
-        channel_(MakeChannel(address_)),
+        channel_(MakeChannel(address_, tls, Role::kPs)),
         stub_(ParameterServer::NewStub(channel_)) {}
 
   const std::string& address() const override { return address_; }
@@ -147,8 +148,9 @@ absl::StatusOr<VectorReply> ShardControl::Vector(const VectorRequest&) {
 }
 
 std::unique_ptr<ShardControl> ShardControl::Create(std::string address, absl::Duration deadline,
-                                                   FaultOptions fault) {
-  return std::make_unique<GrpcShardControl>(std::move(address), deadline, fault);
+                                                   FaultOptions fault,
+                                                   const std::shared_ptr<Tls>& tls) {
+  return std::make_unique<GrpcShardControl>(std::move(address), deadline, fault, tls);
 }
 
 }  // namespace monsoon

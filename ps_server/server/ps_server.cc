@@ -75,8 +75,10 @@ class GrpcPsServer final : public PsServer {
   }
 
   absl::Status Listen(const PsServerOptions& options) {
-    return listener_.Listen({options.address, options.insecure,
-                             [this](const std::string& text) { trouble_.Set(text); }},
+    return listener_.Listen({.address = options.address,
+                             .tls = options.tls,
+                             .insecure = options.insecure,
+                             .on_trouble = [this](const std::string& text) { trouble_.Set(text); }},
                             service_->Calls());
   }
 

@@ -40,8 +40,8 @@ def _static_linkopts(ctx, flags):
     for flag in flags:
         name = flag[2:] if flag.startswith("-l") else ""
         if name and name not in _GLIBC:
-            archive = "-l:lib%s.a" % ctx.attr.archive_of.get(name, name)
-            if ctx.attr.archives and name not in ctx.attr.unused_archives and archive not in archives:
+            archive = "-l:lib%s.a" % name
+            if ctx.attr.archives and archive not in archives:
                 archives.append(archive)
         elif (flag.startswith("-l") or flag == "-pthread") and flag not in shared:
             shared.append(flag)
@@ -79,10 +79,6 @@ pkg_config_repository = repository_rule(
         "modules": attr.string_list(mandatory = True),
         # False: the library's headers are enough where programs are linked statically.
         "archives": attr.bool(default = True),
-        # {library: the one whose archive takes its place there}, and archives that are
-        # then not needed.
-        "archive_of": attr.string_dict(),
-        "unused_archives": attr.string_list(),
     },
     doc = "One cc_library with the flags pkg-config gives for `modules`.",
     local = True,

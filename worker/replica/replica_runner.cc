@@ -177,6 +177,7 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   ParameterClientOptions client = SessionClientOptions(resources->joined, options_.rpc_deadline,
                                                        options_.replay_window_bytes, stats);
   client.fault = options_.fault;
+  client.tls = options_.tls;
   if (options_.make_transport) {
     client.make_transport = [this, resources] {
       return options_.make_transport(resources->joined);

@@ -35,6 +35,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 class ReplicaRunner : public SessionRunner {
  public:
   struct Options {
@@ -50,6 +52,7 @@ class ReplicaRunner : public SessionRunner {
     uint64_t replay_window_bytes = 0;
     absl::Duration rpc_deadline = absl::Seconds(10);
     FaultOptions fault;
+    std::shared_ptr<Tls> tls;  // as of MakeChannel
     const Clock* clock = Clock::Real();
     // Of a simulation; null: CreateNetwork's of `backend`, and the client's own.
     std::function<absl::StatusOr<std::unique_ptr<Network>>(const JoinedJob& joined)> make_network;

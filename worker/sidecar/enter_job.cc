@@ -24,10 +24,12 @@ constexpr absl::Duration kWriteDeadline = absl::Seconds(30);
 
 // All of the job's parameters, and the seal of each shard.
 absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial,
+                          const std::shared_ptr<Tls>& tls,
                           const std::function<std::unique_ptr<FrameTransport>()>& make_transport) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(turn.location().model()));
   ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(turn.location(), layout));
   options.deadline = kWriteDeadline;
+  options.tls = tls;
   options.make_transport = make_transport;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
                    ParameterClient::Create(std::move(options)));
@@ -69,9 +71,9 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
 EnterJob::EnterJob(Options options, ReplicaClient* coordinator)
     : options_(std::move(options)), coordinator_(coordinator) {
   if (options_.write == nullptr) {
-    options_.write = [make = options_.make_transport](const EnterReply& turn,
-                                                      std::span<const float> initial) {
-      return WriteInitial(turn, initial, make);
+    options_.write = [tls = options_.tls, make = options_.make_transport](
+                         const EnterReply& turn, std::span<const float> initial) {
+      return WriteInitial(turn, initial, tls, make);
     };
   }
   if (!options_.again.empty()) {

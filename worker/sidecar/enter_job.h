@@ -25,6 +25,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 // The job of a program's settings (protobuf text) and tensors. INVALID_ARGUMENT names the
 // line of the settings, or the tensor. `advice`, if given, gets what is right and known to train
 // badly, as `submit` tells it of a job file: "FIELD: MESSAGE; SUGGESTION".
@@ -51,6 +53,7 @@ class EnterJob {
     const Clock* clock = Clock::Real();
     std::function<bool()> leaving;  // ends Begin; null: nothing does
     Write write;                    // null: to the shards that the turn names
+    std::shared_ptr<Tls> tls;       // to the shards, as of MakeChannel
     // Of a simulation; null: the client's own.
     std::function<std::unique_ptr<FrameTransport>()> make_transport;
   };

@@ -46,6 +46,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   const uint32_t worker = joined.session.worker();
   ParameterClientOptions client_options =
       SessionClientOptions(joined, options_.rpc_deadline, options_.replay_window_bytes, stats);
+  client_options.tls = options_.tls;
   if (options_.make_transport) {
     client_options.make_transport = [this, &joined] {
       return options_.make_transport(joined.session);

@@ -125,7 +125,7 @@ Sidecar::~Sidecar() = default;
 
 std::unique_ptr<ReplicaClient> Sidecar::MakeClient(absl::Duration deadline) const {
   return surroundings_.make_client ? surroundings_.make_client(deadline)
-                                   : ReplicaClient::Create(address_, deadline);
+                                   : ReplicaClient::Create(address_, deadline, tls_);
 }
 
 std::function<std::unique_ptr<FrameTransport>()> Sidecar::TransportOfNoSession() const {
@@ -173,6 +173,10 @@ absl::Status Sidecar::Join() {
   options.leaving = [this] { return program_->leaving(); };
   options.make_transport = TransportOfNoSession();
   address_ = call.coordinator;
+  if (surroundings_.find_tls) {
+    ASSIGN_OR_RETURN(tls_, surroundings_.find_tls(address_));
+  }
+  options.tls = tls_;
   absl::Duration patience = call.patience;
   if (!call.again.empty()) {
     LOG(WARNING) << call.died << "; this one enters job " << call.again << " again";
@@ -282,6 +286,7 @@ std::optional<absl::Status> Sidecar::Train() {
   ProgramRunner::Options runner;
   runner.rpc_deadline = deadline;
   runner.replay_window_bytes = surroundings_.replay_window_bytes;
+  runner.tls = tls_;
   runner.make_transport = surroundings_.make_transport;
   runner_ = std::make_unique<ProgramRunner>(runner, work_.get(), program_.get());
   SessionHost::Options host;
@@ -330,6 +335,7 @@ absl::Status Sidecar::FetchFinal() {
   options.shard_epochs.clear();
   options.keep_bytes = 0;
   options.deadline = kFinalFetch;
+  options.tls = tls_;
   options.make_transport = TransportOfNoSession();
   ASSIGN_OR_RETURN(final_, ParameterClient::Create(std::move(options)));
   return final_->FetchExact(program_->memory().evaluated(), nullptr, nullptr);

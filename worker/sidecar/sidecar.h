@@ -29,6 +29,8 @@
 
 namespace monsoon {
 
+class Tls;
+
 class Sidecar {
  public:
   // Of a simulation, which has a network of its own; by default it is the kernel's, and the number
@@ -39,6 +41,8 @@ class Sidecar {
     // `session` is empty for what belongs to none.
     std::function<std::unique_ptr<FrameTransport>(const SessionKey& session)> make_transport;
     uint64_t replay_window_bytes = 0;
+    // How this user proves who he is to the coordinator at `address`; null: to nobody.
+    std::function<absl::StatusOr<std::shared_ptr<Tls>>(const std::string& address)> find_tls;
   };
 
   explicit Sidecar(std::unique_ptr<Program> program) : Sidecar(std::move(program), {}) {}
@@ -83,6 +87,7 @@ class Sidecar {
   const Surroundings surroundings_;
   const std::unique_ptr<Program> program_;
   std::string address_;
+  std::shared_ptr<Tls> tls_;  // as of MakeChannel
   std::unique_ptr<ReplicaClient> work_;
   std::unique_ptr<ReplicaClient> heartbeats_;
   std::unique_ptr<ReplicaClient> entering_;

@@ -12,10 +12,12 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/memory/aligned_floats.h"
+#include "common/security/caller.h"
 #include "common/transport/frame/frame_codec.h"
 #include "common/transport/frame/read_counts.h"
 #include "proto/tensor.pb.h"
@@ -56,10 +58,14 @@ struct ServedFrame {
   std::unique_ptr<AnswerSource> more;
 };
 
-// Memory that a connection keeps for the handler from frame to frame. Used by
-// one thread at a time.
+// Memory that a connection keeps for the handler from frame to frame, and who is at its other end.
+// Used by one thread at a time.
 class FrameScratch {
  public:
+  // Of a connection that proves nothing else, it is this user, as of shared memory.
+  const Caller& caller() const { return caller_; }
+  void SetCaller(Caller caller) { caller_ = std::move(caller); }
+
   // Room for one payload at least; made at the first frame that asks. What it
   // holds is not defined; the handler may put longer ones in its place.
   AlignedFloats* floats();
@@ -69,6 +75,7 @@ class FrameScratch {
 
  private:
   AlignedFloats floats_;
+  Caller caller_{.open = true};
 };
 
 // The kinds that a handler serves, and how.

@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
+#include "common/security/access.h"
 
 namespace monsoon {
 
@@ -58,9 +59,10 @@ ServedFrame FrameCall::Handle(std::span<const ByteChunk> frame, FrameScratch* sc
   if (status.ok()) {
     request_id_ = request.request_id();
     const FrameKinds::Serve* const serve = server_->kinds_.Find(request);
+    status = CheckFrame(scratch->caller(), request.kind_case());
     if (serve == nullptr) {
       status = absl::InvalidArgumentError("the frame is no request that this server knows");
-    } else {
+    } else if (status.ok()) {
       absl::StatusOr<ServedFrame> served = (*serve)(&request, &cursor, scratch);
       if (served.ok()) {
         return *std::move(served);

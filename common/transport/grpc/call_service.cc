@@ -125,8 +125,13 @@ class UnknownCall {
 
 class GrpcCallService final : public CallService {
  public:
-  GrpcCallService(CallTable calls, const CallLimits& limits, const Connections* connections)
-      : table_(std::move(calls)), connections_(connections), threads_(limits), service_(table_) {}
+  GrpcCallService(CallTable calls, const CallLimits& limits, const Connections* connections,
+                  const Guard* guard)
+      : table_(std::move(calls)),
+        connections_(connections),
+        guard_(guard),
+        threads_(limits),
+        service_(table_) {}
 
   void Register(grpc::ServerBuilder* builder) override {
     builder->RegisterService(&service_);
@@ -179,6 +184,7 @@ class GrpcCallService final : public CallService {
 
   const CallTable table_;
   const Connections* const connections_;
+  const Guard* const guard_;
   CallThreads threads_;
   InFlight calls_;
   TableService service_;
@@ -248,9 +254,13 @@ void Call::Serve() {
     Refuse(absl::DeadlineExceededError("the call's deadline passed before it was served"));
     return;
   }
-  const Caller caller = {.address = context_.peer(), .open = true};
-  const absl::StatusOr<std::string> reply =
-      owner_->table_.calls()[method_].serve(caller, BytesOf(request_));
+  const CallTable::Call& call = owner_->table_.calls()[method_];
+  const absl::StatusOr<Caller> caller = owner_->guard_->Admit(context_, call.method);
+  if (!caller.ok()) {
+    Refuse(caller.status());
+    return;
+  }
+  const absl::StatusOr<std::string> reply = call.serve(*caller, BytesOf(request_));
   request_.Clear();
   if (!reply.ok()) {
     Refuse(reply.status());
@@ -264,8 +274,9 @@ void Call::Serve() {
 }  // namespace
 
 std::unique_ptr<CallService> CallService::Create(CallTable calls, const CallLimits& limits,
-                                                 const Connections* connections) {
-  return std::make_unique<GrpcCallService>(std::move(calls), limits, connections);
+                                                 const Connections* connections,
+                                                 const Guard* guard) {
+  return std::make_unique<GrpcCallService>(std::move(calls), limits, connections, guard);
 }
 
 }  // namespace monsoon

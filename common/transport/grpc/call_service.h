@@ -11,6 +11,7 @@
 #include "common/transport/grpc/call_table.h"
 #include "common/transport/grpc/call_threads.h"
 #include "common/transport/grpc/connections.h"
+#include "common/transport/grpc/guard.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/server_builder.h"
 
@@ -18,10 +19,10 @@ namespace monsoon {
 
 class CallService {
  public:
-  // Who takes back calls all the time (conduct.h) is cut off through `connections`, which
-  // outlives this.
+  // Who takes back calls all the time (conduct.h) is cut off through `connections`. `guard` says
+  // who calls, and whether he may. Both outlive this.
   static std::unique_ptr<CallService> Create(CallTable calls, const CallLimits& limits,
-                                             const Connections* connections);
+                                             const Connections* connections, const Guard* guard);
   // After Stop, if it was started.
   virtual ~CallService() = default;
 

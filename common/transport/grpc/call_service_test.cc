@@ -19,13 +19,12 @@
 #include "common/process/unique_fd.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/fault.h"
+#include "common/transport/grpc/call_bytes.h"
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/conduct.h"
 #include "common/transport/grpc/rpc_server.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "gmock/gmock.h"
-#include "grpcpp/impl/client_unary_call.h"
-#include "grpcpp/support/byte_buffer.h"
 #include "gtest/gtest.h"
 #include "proto/coordinator.pb.h"
 
@@ -41,20 +40,7 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 absl::StatusOr<std::string> Call(const std::shared_ptr<grpc::Channel>& channel,
                                  const std::string& method, const std::string& request,
                                  absl::Duration deadline = kPatience) {
-  const grpc::internal::RpcMethod rpc(method.c_str(), grpc::internal::RpcMethod::NORMAL_RPC);
-  grpc::ClientContext context;
-  SetDeadline(&context, deadline);
-  context.set_wait_for_ready(true);
-  const grpc::Slice slice(request);
-  const grpc::ByteBuffer message(&slice, 1);
-  grpc::ByteBuffer answer;
-  const grpc::Status status =
-      grpc::internal::BlockingUnaryCall(channel.get(), rpc, &context, message, &answer);
-  grpc::Slice bytes;
-  if (!status.ok() || !answer.DumpToSingleSlice(&bytes).ok()) {
-    return FromGrpcStatus(status);
-  }
-  return std::string(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
+  return testing::CallBytes(channel, method, request, deadline, /*waits=*/true);
 }
 
 // Calls of /test/Hold do not end before Release.
@@ -63,7 +49,8 @@ class Held {
   ~Held() { Release(); }
 
   void AddTo(CallTable* calls) {
-    calls->AddBytes("/test/Echo", [](const Caller&, absl::string_view request) { return std::string(request); });
+    calls->AddBytes("/test/Echo",
+                    [](const Caller&, absl::string_view request) { return std::string(request); });
     calls->AddBytes("/test/Hold", [this](const Caller&, absl::string_view request) {
       {
         MutexLock lock(&mutex_);

@@ -1,14 +1,11 @@
 #include "common/transport/grpc/channel.h"
 
 #include <algorithm>
-#include <cstdlib>
 
-#include "absl/synchronization/mutex.h"
-#include "common/base/logging.h"
-#include "common/base/protobuf_log.h"
+#include "common/config/address.h"
 #include "common/transport/frame/frame_codec.h"
+#include "common/transport/grpc/prepare_grpc.h"
 #include "grpc/grpc.h"
-#include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -23,25 +20,10 @@ constexpr int kLongestReconnectMs = 1'000;
 // Room for gRPC's own framing.
 constexpr int kMessageSlackBytes = 64 << 10;
 
-// What matters of it comes back as a status, which the caller reports in its words.
-void LogOfGrpc(gpr_log_func_args* line) { LOG(DEBUG) << "gRPC: " << line->message; }
-
 }  // namespace
 
-void PrepareGrpc() {
-  [[maybe_unused]] static const bool prepared = [] {
-    LogProtobufErrors();
-    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-    // Whoever asks for gRPC's own lines gets them as gRPC writes them.
-    if (std::getenv("GRPC_VERBOSITY") == nullptr) {
-      gpr_set_log_function(&LogOfGrpc);
-    }
-    grpc_init();
-    return true;
-  }();
-}
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const std::shared_ptr<Tls>& tls, Role server) {
   PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
@@ -56,7 +38,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxFrameBytes) + kMessageSlackBytes);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const bool secured = tls != nullptr && IsTcp(address);
+  return grpc::CreateCustomChannel(
+      address, secured ? tls->MakeChannelCredentials(server) : grpc::InsecureChannelCredentials(),
+      arguments);
 }
 
 void SetDeadline(grpc::ClientContext* context, absl::Duration deadline) {

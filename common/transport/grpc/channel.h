@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/security/identity.h"
+#include "common/transport/grpc/tls.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 
@@ -21,16 +23,12 @@ inline constexpr int kServerLookaheadBytes = 128 << 10;
 // Connects lazily and keeps trying. Pings find a half-open link or a stopped
 // peer within seconds. gRPC's own retry is off: only the caller knows what is
 // safe to repeat. Every channel has its own connection.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
-
-// For the whole process, before its first use of gRPC; channels and servers do it.
-// - Protobuf's complaints about what peers send go through our logger, a few at most.
-// - Debian's Abseil looks for deadlocks at each lock that gRPC takes, in one graph
-//   for all threads: switched off. Our own locks are not Abseil's.
-// - gRPC's log goes to ours as DEBUG, unless GRPC_VERBOSITY is set.
-// - gRPC's shutdown with the last channel or server may wait ten seconds for a
-//   thread that polls for unfinished writes: gRPC stays up until the process ends.
-void PrepareGrpc();
+//
+// With `tls` the connection proves both ends, and the other one is a task of the role `server`;
+// a Unix socket is in a folder of its user instead. Null: nothing is proved.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const std::shared_ptr<Tls>& tls = nullptr,
+                                           Role server = Role::kCoordinator);
 
 // Sets a deadline on the steady clock.
 void SetDeadline(grpc::ClientContext* context, absl::Duration deadline);

@@ -85,12 +85,13 @@ class Stream final : public MessageBudget::Holder {
 
   // `streams` counts this until its end.
   Stream(AsyncService* service, FrameServer* frames, grpc::ServerCompletionQueue* queue,
-         InFlight* streams)
+         const Guard* guard, InFlight* streams)
       : streams_(streams),
         counted_(streams),
         service_(service),
         frames_(frames),
         queue_(queue),
+        guard_(guard),
         stream_(&context_) {
     ++outstanding_;
     service->Request(&context_, &stream_, queue, &accept_);
@@ -190,7 +191,13 @@ class Stream final : public MessageBudget::Holder {
   }
 
   void Open() {
-    new Stream(service_, frames_, queue_, streams_);  // for the next client
+    new Stream(service_, frames_, queue_, guard_, streams_);  // for the next client
+    absl::StatusOr<Caller> caller = guard_->Admit(context_, kFrameMethod);
+    if (!caller.ok()) {
+      End(ToGrpcStatus(caller.status()));
+      return;
+    }
+    scratch_.SetCaller(*std::move(caller));
     absl::StatusOr<FrameServer::Admission> admission = frames_->Admit(MessageBudget::Kind::kStream);
     if (!admission.ok()) {
       End(ToGrpcStatus(admission.status()));
@@ -266,6 +273,11 @@ class Stream final : public MessageBudget::Holder {
   }
 
   void ServeFrame() {
+    if (const absl::Status status = guard_->CheckMember(scratch_.caller()); !status.ok()) {
+      frame_.reset();
+      End(ToGrpcStatus(status));
+      return;
+    }
     const bool answered = call_->Serve(frame_->chunks(), &scratch_);
     frame_.reset();
     if (!answered) {
@@ -305,6 +317,7 @@ class Stream final : public MessageBudget::Holder {
   AsyncService* const service_;
   FrameServer* const frames_;
   grpc::ServerCompletionQueue* const queue_;
+  const Guard* const guard_;
   QueueTag accept_ = TagOf(Op::kAccept), turn_ = TagOf(Op::kTurn), give_way_ = TagOf(Op::kGiveWay),
            read_ = TagOf(Op::kRead), write_ = TagOf(Op::kWrite), delay_ = TagOf(Op::kDelay),
            finish_ = TagOf(Op::kFinish);
@@ -341,9 +354,9 @@ class GrpcFrameService final : public FrameService {
 
   grpc::Service* service() override { return &service_; }
 
-  void Start(grpc::ServerCompletionQueue* queue) override {
+  void Start(grpc::ServerCompletionQueue* queue, const Guard* guard) override {
     for (unsigned i = 0; i < kAwaitedStreams; ++i) {
-      new Stream(&service_, frames_, queue, &streams_);
+      new Stream(&service_, frames_, queue, guard, &streams_);
     }
   }
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "common/transport/frame/frame_server.h"
+#include "common/transport/grpc/guard.h"
 
 namespace grpc {
 class ServerCompletionQueue;
@@ -29,7 +30,8 @@ class FrameService {
 
   // Begins to serve the streams that come to `queue`, the server's, which QueueThreads
   // drive until after Stop. Once.
-  virtual void Start(grpc::ServerCompletionQueue* queue) = 0;
+  // `guard`, which outlives the streams, says who sends them, and whether he may.
+  virtual void Start(grpc::ServerCompletionQueue* queue, const Guard* guard) = 0;
   // Waits for the streams' ends: after the server was shut down, which cancels what they
   // still have to do.
   virtual void Stop() = 0;

@@ -64,10 +64,10 @@ struct Stream {
 
 class GrpcTransport final : public FrameTransport {
  public:
-  explicit GrpcTransport(const std::vector<std::string>& addresses)
+  GrpcTransport(const std::vector<std::string>& addresses, const std::shared_ptr<Tls>& tls)
       : current_(addresses.size(), nullptr) {
     for (const std::string& address : addresses) {
-      stubs_.push_back(std::make_unique<grpc::GenericStub>(MakeChannel(address)));
+      stubs_.push_back(std::make_unique<grpc::GenericStub>(MakeChannel(address, tls, Role::kPs)));
     }
   }
 
@@ -238,8 +238,9 @@ class GrpcTransport final : public FrameTransport {
 
 }  // namespace
 
-std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses) {
-  return std::make_unique<GrpcTransport>(addresses);
+std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
+                                                  const std::shared_ptr<Tls>& tls) {
+  return std::make_unique<GrpcTransport>(addresses, tls);
 }
 
 }  // namespace monsoon

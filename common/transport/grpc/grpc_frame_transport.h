@@ -9,7 +9,10 @@
 
 namespace monsoon {
 
-// With one connection per peer.
-std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses);
+class Tls;
+
+// With one connection per peer, which is a parameter server's. `tls`: as of MakeChannel.
+std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
+                                                  const std::shared_ptr<Tls>& tls);
 
 }  // namespace monsoon

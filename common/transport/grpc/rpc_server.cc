@@ -13,6 +13,7 @@
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/health_service.h"
 #include "common/transport/grpc/listen_sockets.h"
+#include "common/transport/grpc/prepare_grpc.h"
 #include "common/transport/grpc/reachability.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -61,6 +62,17 @@ void Configure(const RpcServerOptions& options, grpc::ServerBuilder* builder) {
   }
 }
 
+// What takes connections that AcceptLoop brings; without credentials they are plain, as those of
+// Unix sockets always are.
+std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> AddAcceptor(
+    const RpcServerOptions& options, std::shared_ptr<grpc::ServerCredentials> credentials,
+    grpc::ServerBuilder* builder) {
+  const bool plain = credentials == nullptr || !IsTcp(options.address);
+  return builder->experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      plain ? grpc::InsecureServerCredentials() : std::move(credentials));
+}
+
 // What a name that others are to connect to stands for here: mostly one of this machine's
 // addresses, but with Debian's /etc/hosts its loopback.
 void TellAddresses(const std::string& address) {
@@ -83,13 +95,16 @@ void TellAddresses(const std::string& address) {
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
                                                             CallTable calls,
                                                             grpc::Service* streams) {
-  RETURN_IF_ERROR(CheckReachability(options.address, options.insecure));
+  RETURN_IF_ERROR(CheckReachability(options.address, options.tls != nullptr || options.insecure));
   ASSIGN_OR_RETURN(ListenSockets listening, OpenListenSockets(options.address, kLongestDeath));
   PrepareGrpc();
   AddHealthCalls(&calls);
   std::unique_ptr<RpcServer> server(new RpcServer());
-  server->calls_ =
-      CallService::Create(std::move(calls), options.call_limits, &server->connections_);
+  if (IsTcp(options.address)) {
+    server->guard_ = Guard(options.tls, options.membership);
+  }
+  server->calls_ = CallService::Create(std::move(calls), options.call_limits, &server->connections_,
+                                       &server->guard_);
   server->address_ = options.address;
   server->socket_path_ = listening.path;
   if (listening.port != 0) {
@@ -112,9 +127,14 @@ absl::Status RpcServer::Serve(const RpcServerOptions& options, grpc::Service* st
     builder.RegisterService(streams);
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
-  auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+  using Acceptor = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+  const Acceptor acceptor = AddAcceptor(
+      options, options.tls == nullptr ? nullptr : options.tls->MakeServerCredentials(false),
+      &builder);
+  const Acceptor strangers =
+      options.tls == nullptr || options.takes_strangers == nullptr
+          ? nullptr
+          : AddAcceptor(options, options.tls->MakeServerCredentials(true), &builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     Drain(queue.get());
@@ -122,13 +142,14 @@ absl::Status RpcServer::Serve(const RpcServerOptions& options, grpc::Service* st
   }
   queue_ = std::make_unique<QueueThreads>(std::move(queue), options.queue_threads);
   calls_->Start(queue_->queue());
-  const auto take = [this, acceptor = std::shared_ptr(std::move(acceptor))](int listener,
-                                                                            UniqueFd connection) {
+  const auto take = [this, acceptor, strangers, takes_strangers = options.takes_strangers](
+                        int listener, UniqueFd connection) {
     connections_.Note(connection.get());
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = listener;
     parameters.fd = connection.Release();
-    acceptor->HandleNewConnection(&parameters);
+    const bool open = strangers != nullptr && takes_strangers();
+    (open ? strangers : acceptor)->HandleNewConnection(&parameters);
   };
   ASSIGN_OR_RETURN(accept_loop_,
                    AcceptLoop::Start({.name = address_, .on_trouble = options.on_trouble},

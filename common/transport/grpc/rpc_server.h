@@ -19,7 +19,9 @@
 #include "common/transport/grpc/call_service.h"
 #include "common/transport/grpc/call_table.h"
 #include "common/transport/grpc/connections.h"
+#include "common/transport/grpc/guard.h"
 #include "common/transport/grpc/queue_threads.h"
+#include "common/transport/grpc/tls.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
@@ -29,8 +31,15 @@ namespace monsoon {
 struct RpcServerOptions {
   // host:port (port 0: any free one), unix:PATH or unix-abstract:NAME.
   std::string address;
-  // Allows an address that other machines can reach.
+  // How connections over TCP prove who is there; those of Unix sockets are of the sockets' user.
+  // Null: all may do everything, which an address that other machines can reach needs `insecure`
+  // for.
+  std::shared_ptr<Tls> tls;
   bool insecure = false;
+  // Whether who has no certificate may connect as well, in order to join: asked for each
+  // connection. Null: never.
+  std::function<bool()> takes_strangers;
+  Guard::Membership membership;
   // Largest message taken, in bytes; 0: gRPC's 4 MiB.
   int max_message_bytes = 0;
   // That wait at queue(), where each event goes to the next of them: more are slower. As many come
@@ -61,6 +70,8 @@ class RpcServer {
   const std::string& address() const { return address_; }
   // 0 for Unix sockets.
   int port() const { return port_; }
+  // For `streams`; as long as this.
+  const Guard* guard() const { return &guard_; }
   // Driven until this is destroyed; all its tags are QueueTags.
   grpc::ServerCompletionQueue* queue() const { return queue_->queue(); }
 
@@ -78,6 +89,7 @@ class RpcServer {
   std::string address_;
   int port_ = 0;
   std::string socket_path_;  // to be removed; "": none
+  Guard guard_;
   Connections connections_;
   std::unique_ptr<CallService> calls_;
   std::unique_ptr<QueueThreads> queue_;

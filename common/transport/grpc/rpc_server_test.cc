@@ -18,12 +18,11 @@
 #include "common/process/port_file.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
+#include "common/transport/grpc/call_bytes.h"
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "gmock/gmock.h"
 #include "grpc/grpc.h"
-#include "grpcpp/impl/client_unary_call.h"
-#include "grpcpp/support/byte_buffer.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
@@ -185,27 +184,13 @@ TEST(RpcServerTest, TellsItsHealth) {
   const std::string address = absl::StrCat("unix-abstract:health-test-", testing::UniqueName());
   ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
   const auto channel = MakeChannel(server->address());
-  const auto check = [&](const std::string& request, std::string* reply) {
-    const grpc::internal::RpcMethod method("/grpc.health.v1.Health/Check",
-                                           grpc::internal::RpcMethod::NORMAL_RPC);
-    grpc::ClientContext context;
-    SetDeadline(&context, absl::Seconds(10));
-    context.set_wait_for_ready(true);
-    const grpc::Slice slice(request);
-    const grpc::ByteBuffer message(&slice, 1);
-    grpc::ByteBuffer answer;
-    const grpc::Status status =
-        grpc::internal::BlockingUnaryCall(channel.get(), method, &context, message, &answer);
-    grpc::Slice bytes;
-    if (status.ok() && answer.DumpToSingleSlice(&bytes).ok()) {
-      reply->assign(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
-    }
-    return FromGrpcStatus(status);
+  const auto check = [&](const std::string& request) {
+    return testing::CallBytes(channel, "/grpc.health.v1.Health/Check", request, absl::Seconds(10),
+                              /*waits=*/true);
   };
-  std::string reply;
-  EXPECT_OK(check("", &reply));
-  EXPECT_EQ(reply, "\x08\x01");  // HealthCheckResponse{status: SERVING}
-  EXPECT_THAT(check("\x0a\x01x", &reply),
+  // HealthCheckResponse{status: SERVING}
+  EXPECT_EQ(check("").value_or("refused"), "\x08\x01");
+  EXPECT_THAT(check("\x0a\x01x").status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("known")));
 }
 

@@ -33,6 +33,8 @@ constexpr Words kWords[] = {
     {"network is unreachable", "its network cannot be reached"},
     {"permission denied", "permission denied"},
     {"http1.x server", "what listens there is no task of Monsoon"},
+    {"wrong version number",
+     "what listens there speaks no TLS: it runs with --insecure, or it is no task of Monsoon"},
     {"deadline exceeded", "no answer in time"},
     {"keepalive watchdog timeout", "it has stopped answering"},
     {"tcp handshaker shutdown", "no connection in time"},
@@ -54,6 +56,9 @@ constexpr Words kWords[] = {
     {"empty address list", "no connection"},
 };
 
+// What Tls says of the other end's certificate, which gRPC wraps in words of its own.
+constexpr absl::string_view kVerification = "verification check failed with error: ";
+
 std::string InPlainWords(const grpc::Status& status) {
   if (IsFromPeer(status)) {
     return status.error_message();
@@ -65,7 +70,13 @@ std::string InPlainWords(const grpc::Status& status) {
     return "what listens there cannot read the request: it is another version, or a text is not "
            "UTF-8";
   }
-  const std::string lower = absl::AsciiStrToLower(status.error_message());
+  const std::string raw = status.error_message();
+  if (const size_t at = raw.find(kVerification.data()); at != std::string::npos) {
+    const absl::string_view said = absl::string_view(raw).substr(at + kVerification.size());
+    const size_t code = said.find(": ");
+    return std::string(code == absl::string_view::npos ? said : said.substr(code + 2));
+  }
+  const std::string lower = absl::AsciiStrToLower(raw);
   for (const Words& words : kWords) {
     if (absl::StrContains(lower, words.raw)) {
       return std::string(words.plain);

@@ -1,0 +1,139 @@
+#include "common/security/access.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "gtest/gtest.h"
+#include "proto/coordinator.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace monsoon {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Not in a .proto file: the streams of frames, and what all servers answer.
+const std::set<std::string> kApart = {"/monsoon.ParameterServer/Data", "/monsoon.Worker/Ping",
+                                      "/grpc.health.v1.Health/Check"};
+
+std::set<std::string> MethodsOf(const google::protobuf::FileDescriptor& file) {
+  std::set<std::string> methods;
+  for (int i = 0; i < file.service_count(); ++i) {
+    for (int j = 0; j < file.service(i)->method_count(); ++j) {
+      methods.insert(
+          absl::StrCat("/", file.service(i)->full_name(), "/", file.service(i)->method(j)->name()));
+    }
+  }
+  return methods;
+}
+
+std::set<std::string> Rows() {
+  std::set<std::string> rows;
+  for (const AccessRow& row : AccessTable()) {
+    EXPECT_TRUE(rows.insert(std::string(row.what)).second) << row.what;
+  }
+  return rows;
+}
+
+Caller Member(Role role) {
+  Caller caller{.address = "ipv4:10.0.0.5:1"};
+  caller.member.emplace().identity = {role, "x", "lab", ""};
+  return caller;
+}
+
+Caller InColumn(size_t column) {
+  return column < kAccessColumns - 1 ? Member(static_cast<Role>(column))
+                                     : Caller{.address = "ipv4:10.0.0.5:1"};
+}
+
+TEST(AccessTest, EachMethodAndEachKindOfRequestHasARow) {
+  std::set<std::string> expected = kApart;
+  expected.merge(MethodsOf(*SubmitRequest::descriptor()->file()));
+  expected.merge(MethodsOf(*ShardStatusRequest::descriptor()->file()));
+  const google::protobuf::OneofDescriptor& kinds = *DataHeader::descriptor()->oneof_decl(0);
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    const std::string& name = kinds.field(i)->name();
+    // Answers come to clients alone, and PeerFrames are of handlers that shards have none of.
+    if (!absl::EndsWith(name, "_reply") && name != "error" && name != "peer") {
+      expected.insert("frame " + name);
+    }
+  }
+  EXPECT_EQ(Rows(), expected);
+}
+
+TEST(AccessTest, WhatIsAllowedIsWhatTheTableSays) {
+  for (const AccessRow& row : AccessTable()) {
+    if (absl::StartsWith(row.what, "frame ")) {
+      continue;
+    }
+    for (size_t column = 0; column < kAccessColumns; ++column) {
+      EXPECT_EQ(CheckCall(InColumn(column), row.what).ok(), row.allowed[column])
+          << row.what << " " << AccessColumn(column);
+    }
+  }
+}
+
+TEST(AccessTest, AFrameGoesByItsKind) {
+  const google::protobuf::OneofDescriptor& kinds = *DataHeader::descriptor()->oneof_decl(0);
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    const AccessRow* row = nullptr;
+    for (const AccessRow& candidate : AccessTable()) {
+      row = candidate.what == "frame " + kinds.field(i)->name() ? &candidate : row;
+    }
+    const auto kind = static_cast<DataHeader::KindCase>(kinds.field(i)->number());
+    for (size_t column = 0; column < kAccessColumns; ++column) {
+      EXPECT_EQ(CheckFrame(InColumn(column), kind).ok(), row != nullptr && row->allowed[column])
+          << kinds.field(i)->name() << " " << AccessColumn(column);
+    }
+  }
+}
+
+TEST(AccessTest, WhatChangesAJobIsTheCoordinatorsOrAnOperatorsAlone) {
+  for (const char* method : {"CreateJob", "DeleteJob", "RestoreJob", "OpenSession", "CloseSession",
+                             "Vector", "ReduceRate", "Checkpoint"}) {
+    for (const Role role : {Role::kPs, Role::kWorker, Role::kOperator, Role::kViewer}) {
+      EXPECT_FALSE(CheckCall(Member(role), absl::StrCat("/monsoon.ParameterServer/", method)).ok())
+          << method;
+    }
+  }
+  for (const char* method : {"Submit", "Start", "Cancel", "Delete", "Drain", "GiveUp"}) {
+    for (const Role role : {Role::kCoordinator, Role::kPs, Role::kWorker, Role::kViewer}) {
+      EXPECT_FALSE(CheckCall(Member(role), absl::StrCat("/monsoon.JobService/", method)).ok())
+          << method;
+    }
+  }
+}
+
+TEST(AccessTest, ARefusalSaysWhoMay) {
+  const absl::Status refused = CheckCall(Member(Role::kViewer), "/monsoon.JobService/Submit");
+  EXPECT_TRUE(absl::IsPermissionDenied(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("is for who joined as operator"), HasSubstr("viewer/x")));
+  const absl::Status stranger =
+      CheckCall(Caller{.address = "ipv4:10.0.0.5:1"}, "/monsoon.JobService/List");
+  EXPECT_TRUE(absl::IsUnauthenticated(stranger));
+  EXPECT_THAT(std::string(stranger.message()),
+              AllOf(HasSubstr("operator or viewer"), HasSubstr("join the cluster first")));
+}
+
+TEST(AccessTest, WhatHasNoRowIsOpenToNobody) {
+  for (size_t column = 0; column < kAccessColumns; ++column) {
+    EXPECT_TRUE(
+        absl::IsPermissionDenied(CheckCall(InColumn(column), "/monsoon.JobService/Surprise")));
+  }
+}
+
+TEST(AccessTest, AnOpenServerRefusesNothing) {
+  EXPECT_TRUE(CheckCall({.open = true}, "/monsoon.JobService/Surprise").ok());
+  EXPECT_TRUE(CheckFrame({.open = true}, DataHeader::kPush).ok());
+}
+
+}  // namespace
+}  // namespace monsoon

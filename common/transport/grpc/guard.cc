@@ -1,0 +1,41 @@
+#include "common/transport/grpc/guard.h"
+
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/security/access.h"
+#include "grpc/grpc_security_constants.h"
+#include "grpcpp/security/auth_context.h"
+#include "grpcpp/server_context.h"
+
+namespace monsoon {
+
+absl::StatusOr<Caller> Guard::Identify(const grpc::ServerContextBase& context) const {
+  Caller caller{.address = context.peer(), .open = tls_ == nullptr};
+  if (caller.open) {
+    return caller;
+  }
+  const std::vector<grpc::string_ref> certificates =
+      context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (!certificates.empty()) {
+    const grpc::string_ref& pem = certificates.front();
+    ASSIGN_OR_RETURN(caller.member, tls_->Verify(std::string(pem.data(), pem.size())));
+  }
+  return caller;
+}
+
+absl::Status Guard::CheckMember(const Caller& caller) const {
+  return membership_ != nullptr && caller.member.has_value() ? membership_(*caller.member)
+                                                             : absl::OkStatus();
+}
+
+absl::StatusOr<Caller> Guard::Admit(const grpc::ServerContextBase& context,
+                                    absl::string_view method) const {
+  ASSIGN_OR_RETURN(Caller caller, Identify(context));
+  RETURN_IF_ERROR(CheckMember(caller));
+  RETURN_IF_ERROR(CheckCall(caller, method));
+  return caller;
+}
+
+}  // namespace monsoon
