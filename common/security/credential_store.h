@@ -1,0 +1,90 @@
+// CredentialStore: where this user's credentials lie: a folder with one folder for each cluster,
+// by its name:
+//
+//   FOLDER/lab/authority.pem   the cluster's authority, on the host where the cluster was made
+//   FOLDER/lab/member.pem      who this user is in the cluster, on this host
+//
+// FOLDER is $MONSOON_CREDENTIALS, else $XDG_STATE_HOME/monsoon/credentials, else
+// $HOME/.local/state/monsoon/credentials. Folders and files are those of secret_file.h: nobody
+// else can read them.
+//
+// Two clusters of one name are told apart by their authorities' keys. What belongs to another
+// authority than what is there is refused, or, where the caller says so, takes its place: what was
+// there is set aside as FOLDER/NAME~XXXXXXXX, never deleted, since an authority's key is nowhere
+// else.
+//
+// A plain value. Its calls block on the disk.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/security/certificate_authority.h"
+#include "common/security/credential_file.h"
+#include "common/security/identity.h"
+
+namespace monsoon {
+
+// The variable that names the folder.
+inline constexpr char kCredentialsVariable[] = "MONSOON_CREDENTIALS";
+
+// What becomes of credentials of a cluster of the same name with another authority.
+enum class OtherAuthority { kRefuse, kSetAside };
+
+class CredentialStore {
+ public:
+  // A variable of the environment; nothing when it is not set.
+  using Variables = std::function<std::optional<std::string>(const std::string& name)>;
+
+  // `folder` is absolute, and need not be there.
+  explicit CredentialStore(std::string folder) : folder_(std::move(folder)) {}
+  // FailedPrecondition, which says what to set, where no variable tells where the folder is.
+  static absl::StatusOr<CredentialStore> Find(const Variables& variables);
+
+  const std::string& folder() const { return folder_; }
+  std::string AuthorityPath(absl::string_view cluster) const;
+  std::string MemberPath(absl::string_view cluster) const;
+
+  // The names of the clusters that have anything here, sorted; none where there is no folder.
+  absl::StatusOr<std::vector<std::string>> Clusters() const;
+
+  // NotFound says where nothing is; else as LoadAuthority and LoadCredential. FailedPrecondition
+  // too where what is there is of a cluster of another name. InvalidArgument for what is no
+  // cluster's name.
+  absl::StatusOr<CertificateAuthority> Authority(absl::string_view cluster) const;
+  absl::StatusOr<Credential> Member(absl::string_view cluster) const;
+
+  // Make the folders that are missing. AlreadyExists, with what to do, where the cluster's folder
+  // has credentials of another authority and `other` is kRefuse.
+  absl::Status Save(const CertificateAuthority& authority, OtherAuthority other) const;
+  absl::Status Save(const Credential& member, OtherAuthority other) const;
+
+  // Who a process on this host is that has this role in the cluster: made anew by the authority
+  // where that is here, else what Member gives. `name` "": whichever is kept, and of whoever the
+  // authority makes "local". FailedPrecondition, which says how to join, where what is kept is
+  // for somebody else, or has ended.
+  absl::StatusOr<Credential> Obtain(const Identity& wanted, const std::vector<std::string>& hosts,
+                                    absl::Time now) const;
+
+ private:
+  // Makes the cluster's folder, which has nothing of another authority than this afterwards.
+  absl::Status MakeRoom(absl::string_view cluster, const std::string& fingerprint,
+                        OtherAuthority other) const;
+  std::string FolderOf(absl::string_view cluster) const;
+
+  std::string folder_;
+};
+
+// A credential with a new key, which is on no disk. InvalidArgument where the authority is another
+// cluster's, or the identity or a host's name is none.
+absl::StatusOr<Credential> IssueLocal(const CertificateAuthority& authority,
+                                      const Identity& identity,
+                                      const std::vector<std::string>& hosts, absl::Time now);
+
+}  // namespace monsoon
