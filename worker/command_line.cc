@@ -11,7 +11,9 @@
 #include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/config/cluster.h"
+#include "common/config/state_dir.h"
 #include "common/config/suggest.h"
+#include "common/transport/own_tls.h"
 #include "proto/cluster.pb.h"
 
 namespace monsoon {
@@ -180,6 +182,12 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   ASSIGN_OR_RETURN(LoadedCluster loaded, LoadCluster(given.cluster_file));
   command.worker.cluster = std::move(loaded.cluster);
   RETURN_IF_ERROR(TakeTask(given.cluster_file, given.task, given.settings, &command.worker));
+  const Cluster& cluster = command.worker.cluster;
+  ASSIGN_OR_RETURN(command.worker.tls, OwnTls({.cluster = cluster.name(),
+                                               .coordinator = cluster.coordinator().address(),
+                                               .role = Role::kWorker,
+                                               .insecure = command.worker.insecure},
+                                              &SystemEnvironmentVariable));
   return command;
 }
 

@@ -84,6 +84,20 @@ absl::Status CheckKept(const CredentialStore& store, const Credential& kept, con
   return absl::OkStatus();
 }
 
+// Whether the file has a credential of the same authority in the first half of its time.
+bool IsFresh(const std::string& path, const Credential& wanted, absl::Time now) {
+  const absl::StatusOr<Credential> kept = LoadCredential(path);
+  if (!kept.ok() || kept->authority != wanted.authority) {
+    return false;
+  }
+  const absl::StatusOr<Peer> peer = ReadPeer(kept->certificate);
+  if (!peer.ok()) {
+    return false;
+  }
+  const Validity& validity = peer->validity;
+  return now >= validity.begin && now < validity.begin + (validity.end - validity.begin) / 2;
+}
+
 }  // namespace
 
 absl::StatusOr<CredentialStore> CredentialStore::Find(const Variables& variables) {
@@ -235,6 +249,23 @@ absl::StatusOr<Credential> CredentialStore::Obtain(const Identity& wanted,
   RETURN_IF_ERROR(kept.status());
   RETURN_IF_ERROR(CheckKept(*this, *kept, wanted, now));
   return kept;
+}
+
+absl::StatusOr<std::string> CredentialStore::ObtainFile(const Identity& wanted,
+                                                        const std::vector<std::string>& hosts,
+                                                        absl::Time now) const {
+  ASSIGN_OR_RETURN(const Credential credential, Obtain(wanted, hosts, now));
+  ASSIGN_OR_RETURN(const Peer peer, ReadPeer(credential.certificate));
+  std::error_code error;
+  if (!std::filesystem::exists(AuthorityPath(wanted.cluster), error)) {
+    return MemberPath(wanted.cluster);
+  }
+  const std::string path = absl::StrCat(FolderOf(wanted.cluster), "/", RoleName(wanted.role), "-",
+                                        peer.identity.name, ".pem");
+  if (!IsFresh(path, credential, now)) {
+    RETURN_IF_ERROR(SaveCredential(path, credential));
+  }
+  return path;
 }
 
 absl::StatusOr<Credential> IssueLocal(const CertificateAuthority& authority,

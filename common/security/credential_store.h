@@ -2,6 +2,7 @@
 // by its name:
 //
 //   FOLDER/lab/authority.pem   the cluster's authority, on the host where the cluster was made
+//   FOLDER/lab/ps-0.pem        of a process that the authority made a member of, there
 //   FOLDER/lab/member.pem      who this user is in the cluster, on this host
 //
 // FOLDER is $MONSOON_CREDENTIALS, else $XDG_STATE_HOME/monsoon/credentials, else
@@ -71,6 +72,12 @@ class CredentialStore {
   // for somebody else, or has ended.
   absl::StatusOr<Credential> Obtain(const Identity& wanted, const std::vector<std::string>& hosts,
                                     absl::Time now) const;
+  // The path of a file with such a credential, for who looks at it again to see it renewed. What
+  // the authority makes is kept beside it, as ROLE-NAME.pem, and made anew once half of its time
+  // is over: call again before it ends.
+  absl::StatusOr<std::string> ObtainFile(const Identity& wanted,
+                                         const std::vector<std::string>& hosts,
+                                         absl::Time now) const;
 
  private:
   // Makes the cluster's folder, which has nothing of another authority than this afterwards.

@@ -97,7 +97,7 @@ absl::StatusOr<PeerVerifier> PeerVerifier::Create(absl::string_view authority) {
   return PeerVerifier(std::move(facts), WritePem(*certificate));
 }
 
-absl::StatusOr<Peer> PeerVerifier::Verify(absl::string_view chain, absl::Time now) const {
+absl::StatusOr<Peer> PeerVerifier::VerifySigned(absl::string_view chain) const {
   const absl::StatusOr<OwnedCertificate> certificate = ReadCertificate(chain);
   if (!certificate.ok()) {
     return absl::UnauthenticatedError(certificate.status().message());
@@ -113,10 +113,15 @@ absl::StatusOr<Peer> PeerVerifier::Verify(absl::string_view chain, absl::Time no
     return absl::UnauthenticatedError(
         absl::StrCat(Claim(peer), " is of another cluster than ", authority_.cluster));
   }
+  return peer;
+}
+
+absl::StatusOr<Peer> PeerVerifier::Verify(absl::string_view chain, absl::Time now) const {
+  ASSIGN_OR_RETURN(Peer peer, VerifySigned(chain));
   RETURN_IF_ERROR(CheckTime(absl::StrCat("the authority of cluster ", authority_.cluster),
                             authority_.validity, now));
-  RETURN_IF_ERROR(CheckTime(absl::StrCat("the certificate of ", MemberName(peer->identity)),
-                            peer->validity, now));
+  RETURN_IF_ERROR(CheckTime(absl::StrCat("the certificate of ", MemberName(peer.identity)),
+                            peer.validity, now));
   return peer;
 }
 

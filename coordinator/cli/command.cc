@@ -114,6 +114,8 @@ void Invocation::Note(absl::string_view text) const {
 ClusterFlag::ClusterFlag(Invocation* call) : call_(call) {
   call->flags().Add("cluster", &call->cluster_file(),
                     absl::StrCat("the cluster file; else MONSOON_CLUSTER, else ", kDefaultCluster));
+  call->flags().Add("insecure", &call->insecure(),
+                    "without credentials, at addresses that others can reach too");
 }
 
 absl::StatusOr<LoadedCluster> ClusterFlag::Load(std::vector<Diagnostic>* warnings) const {
@@ -153,7 +155,8 @@ absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
                          " serve --cluster=", cluster.path));
   // A file that was made of an address alone does not know the cluster's name.
   const std::string& name = cluster.cluster.name();
-  return call_->env().connect(address, kCallDeadline, name == kAnyCluster ? "" : name);
+  return call_->env().connect(address, kCallDeadline, name == kAnyCluster ? "" : name,
+                              call_->insecure());
 }
 
 }  // namespace monsoon

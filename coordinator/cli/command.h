@@ -59,6 +59,8 @@ class Invocation {
   std::string name() const;
   // Of --cluster (ClusterFlag); "": it was not given.
   std::string& cluster_file() { return cluster_file_; }
+  // Of --insecure (ClusterFlag).
+  bool& insecure() { return insecure_; }
   // What to type for `command`, a verb with its arguments, to mean the same cluster:
   // "coordinator watch lenet-1 --cluster=mine.textproto".
   std::string CommandLine(absl::string_view command) const;
@@ -77,9 +79,10 @@ class Invocation {
   std::vector<std::string> positional_;
   std::string unreachable_hint_;
   std::string cluster_file_;
+  bool insecure_ = false;
 };
 
-// The --cluster flag and what comes of it.
+// The flags --cluster and --insecure, and what comes of them.
 class ClusterFlag {
  public:
   explicit ClusterFlag(Invocation* call);

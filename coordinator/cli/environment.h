@@ -90,9 +90,10 @@ struct Environment {
   // FileLock::IsShared.
   std::function<bool(const std::string& path)> is_shared_lock_held;
 
-  // As JobClient::Create.
-  std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline,
-                                           const std::string& cluster)>
+  // As JobClient::Create, with this user's credential (OwnTls) unless `insecure`.
+  std::function<absl::StatusOr<std::unique_ptr<JobClient>>(
+      const std::string& address, absl::Duration deadline, const std::string& cluster,
+      bool insecure)>
       connect;
   // Whether a host's name is known; for `validate`.
   HostCheck host_check;

@@ -286,7 +286,7 @@ class CliRunner {
     environment_.err = &err_;
     environment_.self_path = "/nowhere/bin/coordinator/coordinator";
     environment_.connect = [this](const std::string& address, absl::Duration,
-                                  const std::string& cluster) {
+                                  const std::string& cluster, bool) {
       connected_to = address;
       connected_cluster = cluster;
       return std::make_unique<FakeJobClient>(&coordinator);

@@ -15,6 +15,7 @@
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
 #include "common/transport/frame/fault.h"
+#include "common/transport/own_tls.h"
 #include "coordinator/server/coordinator_server.h"
 
 namespace monsoon {
@@ -31,6 +32,11 @@ struct ServeFlags {
 absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   ASSIGN_OR_RETURN(flags.server.fault, ParseFaultOptions(flags.fault));
   flags.server.cluster = cluster.cluster;
+  ASSIGN_OR_RETURN(flags.server.tls, OwnTls({.cluster = cluster.cluster.name(),
+                                             .role = Role::kCoordinator,
+                                             .name = "0",
+                                             .insecure = flags.server.insecure},
+                                            &SystemEnvironmentVariable));
   if (flags.state_dir.empty()) {
     ASSIGN_OR_RETURN(flags.server.state_dir,
                      ResolveStateDir(cluster.cluster, cluster.path, &SystemEnvironmentVariable));
@@ -68,7 +74,6 @@ int RunServe(Invocation& call) {
   call.flags().Add("address", &flags.server.address,
                    "listen here instead of the cluster file's address");
   call.flags().Add("port_file", &flags.port_file, "write the address here once it is served");
-  call.flags().Add("insecure", &flags.server.insecure, "allow an address that others can reach");
   call.flags().Add("state_dir", &flags.state_dir,
                    "keep jobs here instead of the file's state_dir; empty: in memory only");
   call.flags().Add("fault", &flags.fault, "faults for tests: delay_ms=20,drop=0.01,seed=1");
@@ -77,6 +82,7 @@ int RunServe(Invocation& call) {
     return *code;
   }
   flags.log = call.log();
+  flags.server.insecure = call.insecure();
   const absl::StatusOr<LoadedCluster> loaded = cluster.Load();
   const absl::Status status = loaded.ok() ? Serve(std::move(flags), *loaded) : loaded.status();
   if (!status.ok()) {

@@ -84,7 +84,8 @@ class FetchGuard {
 
 class ShardTransfer : public ModelTransfer {
  public:
-  explicit ShardTransfer(absl::Duration deadline) : deadline_(deadline) {}
+  ShardTransfer(absl::Duration deadline, std::function<std::shared_ptr<Tls>()> tls)
+      : deadline_(deadline), tls_(std::move(tls)) {}
 
   absl::StatusOr<std::vector<float>> Fetch(
       const JobLocation& location, const ParameterLayout& layout,
@@ -105,6 +106,7 @@ class ShardTransfer : public ModelTransfer {
                           const std::function<absl::Status()>& still_there) override {
     ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(location, layout));
     options.deadline = deadline_;
+    options.tls = tls_ == nullptr ? nullptr : tls_();
     options.shard_epochs = {location.shard_epoch().begin(), location.shard_epoch().end()};
     ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
                      ParameterClient::Create(std::move(options)));
@@ -158,6 +160,7 @@ class ShardTransfer : public ModelTransfer {
                                                            const ParameterLayout& layout) const {
     ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(location, layout));
     options.deadline = deadline_;
+    options.tls = tls_ == nullptr ? nullptr : tls_();
     return ParameterClient::Create(std::move(options));
   }
 
@@ -177,12 +180,14 @@ class ShardTransfer : public ModelTransfer {
   }
 
   const absl::Duration deadline_;
+  const std::function<std::shared_ptr<Tls>()> tls_;  // may be null
 };
 
 }  // namespace
 
-std::unique_ptr<ModelTransfer> MakeShardTransfer(absl::Duration deadline) {
-  return std::make_unique<ShardTransfer>(deadline);
+std::unique_ptr<ModelTransfer> MakeShardTransfer(absl::Duration deadline,
+                                                 std::function<std::shared_ptr<Tls>()> tls) {
+  return std::make_unique<ShardTransfer>(deadline, std::move(tls));
 }
 
 }  // namespace monsoon

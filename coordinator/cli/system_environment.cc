@@ -16,11 +16,13 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/random_id.h"
+#include "common/base/status.h"
 #include "common/config/host_check.h"
 #include "common/config/state_dir.h"
 #include "common/process/file_lock.h"
 #include "common/process/host_name.h"
 #include "common/storage/storage.h"
+#include "common/transport/own_tls.h"
 #include "coordinator/cli/shard_transfer.h"
 
 namespace monsoon {
@@ -106,7 +108,7 @@ std::string DrawId() { return absl::StrFormat("%016x%016x", RandomId(), RandomId
 }  // namespace
 
 SystemEnvironment::SystemEnvironment(const char* argv0)
-    : transfer_(MakeShardTransfer(kTransferDeadline)) {
+    : transfer_(MakeShardTransfer(kTransferDeadline, [this] { return tls_; })) {
   environment_.out = &std::cout;
   environment_.err = &std::cerr;
   environment_.in = &std::cin;
@@ -124,7 +126,16 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.variable = &SystemEnvironmentVariable;
   environment_.storage = PosixStorage();
   environment_.is_shared_lock_held = &FileLock::IsShared;
-  environment_.connect = &JobClient::Create;
+  environment_.connect = [this](const std::string& address, absl::Duration deadline,
+                                const std::string& cluster,
+                                bool insecure) -> absl::StatusOr<std::unique_ptr<JobClient>> {
+    ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster,
+                                   .coordinator = address,
+                                   .role = Role::kOperator,
+                                   .insecure = insecure},
+                                  &SystemEnvironmentVariable));
+    return JobClient::Create(address, deadline, cluster, tls_);
+  };
   environment_.host_check = [](const std::string& host) { return LookUpHost(host, kHostLookUp); };
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;

@@ -18,6 +18,7 @@ class SystemEnvironment {
 
  private:
   Environment environment_;
+  std::shared_ptr<Tls> tls_;  // of the newest connection
   std::unique_ptr<ModelTransfer> transfer_;
 };
 

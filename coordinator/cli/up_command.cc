@@ -55,7 +55,6 @@ int RunUpCommand(Invocation& call) {
   call.flags().Add("quiet", &options.supervisor.quiet, "show no lines of the tasks");
   call.flags().Add("fault", &options.plan.fault,
                    "faults for tests, given to each task: delay_ms=20,drop=0.01,seed=1");
-  call.flags().Add("insecure", &options.plan.insecure, "given to each task");
   call.flags().Add("die_with_parent", &die_with_parent, "end when the parent process ends");
   if (const std::optional<int> code = call.Parse(0, 0)) {
     return *code;
@@ -87,6 +86,7 @@ int RunUpCommand(Invocation& call) {
   options.plan.is_own_host = [&machine](const std::string& host) { return machine.Is(host); };
   options.supervisor.restart = *policy;
   options.plan.cluster_path = loaded->path;
+  options.plan.insecure = call.insecure();
   options.plan.verbosity = call.log().verbosity;
   options.plan.log_file = call.log().file;
   options.plan.self_path = call.env().self_path;

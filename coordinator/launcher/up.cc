@@ -12,6 +12,7 @@
 #include "common/config/state_dir.h"
 #include "common/process/signal_fd.h"
 #include "common/transport/grpc/reachability.h"
+#include "common/transport/own_tls.h"
 #include "coordinator/launcher/port_folder.h"
 #include "coordinator/launcher/port_probe.h"
 #include "coordinator/launcher/up_lock.h"
@@ -25,9 +26,9 @@ constexpr int kExitConfiguration = 2;
 constexpr absl::Duration kNoticeMargin = absl::Milliseconds(1300);
 
 // Each task would end for it.
-absl::Status CheckExposure(const std::vector<TaskPlan>& tasks, bool insecure) {
+absl::Status CheckExposure(const std::vector<TaskPlan>& tasks, bool allowed) {
   for (const TaskPlan& task : tasks) {
-    if (const absl::Status status = CheckReachability(task.address, insecure); !status.ok()) {
+    if (const absl::Status status = CheckReachability(task.address, allowed); !status.ok()) {
       return Annotate(status, task.name);
     }
   }
@@ -63,7 +64,9 @@ absl::StatusOr<int> TryRunUp(const Cluster& cluster, UpOptions options) {
                    PortFolder::Make(PortFolder::DefaultRoot()));
   options.plan.port_folder = folder->path();
   ASSIGN_OR_RETURN(UpPlan plan, PlanTasks(cluster, options.plan));
-  RETURN_IF_ERROR(CheckExposure(plan.tasks, options.plan.insecure));
+  RETURN_IF_ERROR(CheckExposure(
+      plan.tasks,
+      options.plan.insecure || HasCredential(cluster.name(), &SystemEnvironmentVariable)));
   RETURN_IF_ERROR(CheckAddresses(plan.tasks));
   if (!plan.not_local.empty()) {
     WriteFully(options.supervisor.err_fd,

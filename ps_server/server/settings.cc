@@ -13,6 +13,7 @@
 #include "common/config/suggest.h"
 #include "common/memory/available_memory.h"
 #include "common/transport/frame/fault.h"
+#include "common/transport/own_tls.h"
 #include "proto/cluster.pb.h"
 
 namespace monsoon {
@@ -100,6 +101,10 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
                                                    " ps entries, counted from 0"));
   }
   TakeTask(cluster, &settings.server);
+  ASSIGN_OR_RETURN(settings.server.tls,
+                   OwnTls({cluster.name(), cluster.coordinator().address(), Role::kPs,
+                           absl::StrCat(settings.server.task), settings.server.insecure},
+                          &SystemEnvironmentVariable));
   if (state_dir.empty()) {
     ASSIGN_OR_RETURN(settings.server.state_dir,
                      ResolveStateDir(cluster, cluster_file, &SystemEnvironmentVariable));

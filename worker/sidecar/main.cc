@@ -9,6 +9,8 @@
 
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
+#include "common/config/state_dir.h"
+#include "common/transport/own_tls.h"
 #include "worker/client/sidecar_descriptors.h"
 #include "worker/sidecar/program.h"
 #include "worker/sidecar/sidecar.h"
@@ -48,7 +50,11 @@ int Main(int argc, char** argv) {
   if (!program.ok()) {
     return Fail(program.status());
   }
-  Sidecar sidecar(*std::move(program));
+  Sidecar::Surroundings surroundings;
+  surroundings.find_tls = [](const std::string& coordinator) {
+    return OwnTls({.coordinator = coordinator, .role = Role::kWorker}, &SystemEnvironmentVariable);
+  };
+  Sidecar sidecar(*std::move(program), std::move(surroundings));
   if (const absl::Status status = sidecar.Run(); !status.ok()) {
     LOG(ERROR) << std::string(status.message());
     return 1;

@@ -5,14 +5,16 @@
 
 namespace monsoon {
 
-absl::Status CheckReachability(const std::string& address, bool insecure) {
-  if (insecure || IsLoopback(address)) {
+absl::Status CheckReachability(const std::string& address, bool allowed) {
+  if (allowed || IsLoopback(address)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
       absl::StrCat("address ", address,
-                   " can be reached by other machines, and there is no TLS; listen on localhost "
-                   "or allow it with --insecure"));
+                   " can be reached by other machines, and this user has no credential of the "
+                   "cluster on this host; make them (`coordinator cluster init` on the "
+                   "coordinator's host, `coordinator join` on others), listen on localhost, or let "
+                   "everybody in with --insecure"));
 }
 
 }  // namespace monsoon

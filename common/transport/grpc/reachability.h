@@ -1,5 +1,5 @@
-// Without TLS a server listens where only this machine reaches it, unless its
-// user insists.
+// A server that asks nobody who he is listens where only this machine reaches it, unless its user
+// insists.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace monsoon {
 
-// FailedPrecondition for an address that other machines can reach, unless
-// `insecure`.
-absl::Status CheckReachability(const std::string& address, bool insecure);
+// FailedPrecondition for an address that other machines can reach, unless it is `allowed`: by
+// credentials, or by the user.
+absl::Status CheckReachability(const std::string& address, bool allowed);
 
 }  // namespace monsoon

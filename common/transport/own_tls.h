@@ -1,0 +1,38 @@
+// OwnTls: how this process proves who it is in its cluster: with the credential that this user has
+// on this host (common/security/credential_store.h).
+//
+// Plain functions. Block on the disk, and where the cluster's name is not known on its coordinator,
+// for some seconds.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/security/credential_store.h"
+#include "common/security/identity.h"
+#include "common/transport/grpc/tls.h"
+
+namespace monsoon {
+
+// A client that says so does without credentials as well.
+inline constexpr char kInsecureVariable[] = "MONSOON_INSECURE";
+
+struct OwnTlsOptions {
+  std::string cluster;      // "": whose coordinator answers at `coordinator`
+  std::string coordinator;  // its address
+  Role role = Role::kOperator;
+  std::string name;  // of a task its number; "": whichever this user has
+  bool insecure = false;
+};
+
+// Null where nothing is proved: `insecure`, the variable is 1, or this user has no credential of
+// the cluster. Errors say which credential cannot be used, and what to do; of a cluster without a
+// name, that its coordinator does not answer, or that this user has no credential for it.
+absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
+                                            const CredentialStore::Variables& variables);
+
+// Whether this user has any credential of the cluster on this host.
+bool HasCredential(const std::string& cluster, const CredentialStore::Variables& variables);
+
+}  // namespace monsoon

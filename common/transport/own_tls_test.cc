@@ -1,0 +1,135 @@
+#include "common/transport/own_tls.h"
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/security/testing/members.h"
+#include "common/security/tls_probe.h"
+#include "common/testing/status_matchers.h"
+#include "common/testing/unique_name.h"
+#include "common/transport/grpc/call_table.h"
+#include "common/transport/grpc/rpc_server.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace monsoon {
+namespace {
+
+using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::TestAuthority;
+
+class OwnTlsTest : public ::testing::Test {
+ protected:
+  OwnTlsTest() {
+    variables_[kCredentialsVariable] =
+        absl::StrCat(std::getenv("TEST_TMPDIR"), "/", testing::UniqueName());
+  }
+
+  CredentialStore::Variables variables() const {
+    return [this](const std::string& name) {
+      const auto found = variables_.find(name);
+      return found == variables_.end() ? std::nullopt : std::optional(found->second);
+    };
+  }
+  CredentialStore store() const { return *CredentialStore::Find(variables()); }
+
+  void Serve(std::shared_ptr<Tls> tls) {
+    ASSERT_OK_AND_ASSIGN(
+        server_, RpcServer::Start({.address = "127.0.0.1:0", .tls = std::move(tls)}, CallTable()));
+  }
+
+  std::map<std::string, std::string> variables_;
+  TestAuthority lab_{"lab"};
+  std::unique_ptr<RpcServer> server_;
+};
+
+TEST_F(OwnTlsTest, WhereTheAuthorityIsEachRoleHasACredential) {
+  ASSERT_OK(store().Save(lab_.authority(), OtherAuthority::kRefuse));
+  for (const Role role : {Role::kCoordinator, Role::kPs}) {
+    ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> tls,
+                         OwnTls({.cluster = "lab", .role = role, .name = "0"}, variables()));
+    ASSERT_NE(tls, nullptr);
+    EXPECT_EQ(MemberName(tls->self()), absl::StrCat(RoleName(role), "/0"));
+  }
+  EXPECT_TRUE(HasCredential("lab", variables()));
+  EXPECT_FALSE(HasCredential("other", variables()));
+}
+
+TEST_F(OwnTlsTest, WhoHasNoCredentialOrWantsNoneProvesNothing) {
+  const OwnTlsOptions options = {.cluster = "lab", .coordinator = "127.0.0.1:1"};
+  EXPECT_EQ(OwnTls(options, variables()).value(), nullptr);
+  ASSERT_OK(store().Save(lab_.authority(), OtherAuthority::kRefuse));
+  EXPECT_NE(OwnTls(options, variables()).value(), nullptr);
+  OwnTlsOptions insecure = options;
+  insecure.insecure = true;
+  EXPECT_EQ(OwnTls(insecure, variables()).value(), nullptr);
+  variables_[kInsecureVariable] = "1";
+  EXPECT_EQ(OwnTls(options, variables()).value(), nullptr);
+}
+
+TEST_F(OwnTlsTest, AnAddressAloneIsOfTheClusterThatAnswers) {
+  const TestAuthority other("other");
+  ASSERT_OK(store().Save(other.authority(), OtherAuthority::kRefuse));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> server_tls,
+                       Tls::Open(lab_.File(Role::kCoordinator, "0")));
+  Serve(server_tls);
+  const OwnTlsOptions options = {.coordinator = server_->address(), .role = Role::kWorker};
+  EXPECT_THAT(OwnTls(options, variables()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("(other in "), HasSubstr("join"))));
+  ASSERT_OK(store().Save(lab_.Issue(Role::kWorker, "beta"), OtherAuthority::kRefuse));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> tls, OwnTls(options, variables()));
+  ASSERT_NE(tls, nullptr);
+  EXPECT_EQ(MemberName(tls->self()), "worker/beta");
+}
+
+TEST_F(OwnTlsTest, AnAddressAloneOfAPlainServerNeedsNothing) {
+  Serve(nullptr);
+  EXPECT_EQ(OwnTls({.coordinator = server_->address()}, variables()).value(), nullptr);
+  EXPECT_EQ(OwnTls({.coordinator = "unix:/nowhere"}, variables()).value(), nullptr);
+  const std::string address = server_->address();
+  server_.reset();
+  EXPECT_THAT(OwnTls({.coordinator = address}, variables()).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("connection refused")));
+}
+
+TEST_F(OwnTlsTest, ACredentialOfAnotherRoleIsNamed) {
+  ASSERT_OK(store().Save(lab_.Issue(Role::kViewer, "eve"), OtherAuthority::kRefuse));
+  EXPECT_THAT(OwnTls({.cluster = "lab", .role = Role::kWorker}, variables()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("viewer/eve"), HasSubstr("not worker"))));
+}
+
+TEST_F(OwnTlsTest, AProbeTellsWhyItIsNotTaken) {
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> server_tls,
+                       Tls::Open(lab_.File(Role::kCoordinator, "0")));
+  Serve(server_tls);
+  const auto probe = [&](const std::optional<Credential>& shown) {
+    return ProbeTls(server_->address(), shown, absl::Seconds(5));
+  };
+  ASSERT_OK_AND_ASSIGN(const ProbedServer taken, probe(lab_.Issue(Role::kViewer, "eve")));
+  EXPECT_TRUE(taken.speaks_tls);
+  EXPECT_OK(taken.refusal);
+  ASSERT_OK_AND_ASSIGN(const ProbedServer none, probe(std::nullopt));
+  EXPECT_THAT(none.refusal,
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("join the cluster first")));
+  const absl::Time then = absl::Now() - absl::Hours(2);
+  const TestAuthority old("lab", then);
+  ASSERT_OK_AND_ASSIGN(const ProbedServer other, probe(old.Issue(Role::kViewer, "eve", "", then)));
+  EXPECT_THAT(other.refusal,
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("another authority")));
+  ASSERT_OK_AND_ASSIGN(const ProbedServer ended,
+                       probe(lab_.Issue(Role::kViewer, "eve", "", absl::Now() - absl::Minutes(1),
+                                        absl::Seconds(1))));
+  EXPECT_THAT(ended.refusal, StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("has ended")));
+}
+
+}  // namespace
+}  // namespace monsoon
