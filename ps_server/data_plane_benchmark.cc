@@ -1,6 +1,7 @@
 // Fetch and push over each transport, client and shards in one process: bytes/s
 // of parameters or gradients, and the round trip of a 64-byte fetch. The last
-// argument is the transport: 0 gRPC on unix sockets, 1 shared memory.
+// argument is the way: 0 gRPC on unix sockets, 1 shared memory, 2 gRPC on loopback, 3 the same
+// with TLS.
 #include <memory>
 #include <vector>
 
@@ -17,15 +18,18 @@ struct Setup {
   std::unique_ptr<ParameterClient> client;
 };
 
-Transport TransportOf(int64_t argument) {
-  return argument == 0 ? Transport::GRPC : Transport::SHARED_MEMORY;
+TestShardsOptions OverWay(int64_t way, uint32_t shards) {
+  TestShardsOptions options;
+  options.shards = shards;
+  options.link = way < 2 ? TestLink::kUnix : way == 2 ? TestLink::kTcp : TestLink::kTls;
+  options.transport = way == 1 ? Transport::SHARED_MEMORY : Transport::GRPC;
+  return options;
 }
 
 // A model of range(0) KiB on range(1) shards, with Adagrad, over range(2).
 Setup Prepare(const benchmark::State& state) {
   Setup setup;
-  setup.shards = *TestShards::Start(
-      {.shards = static_cast<uint32_t>(state.range(1)), .transport = TransportOf(state.range(2))});
+  setup.shards = *TestShards::Start(OverWay(state.range(2), static_cast<uint32_t>(state.range(1))));
   TestJobOptions options;
   options.model = TestModel(256, static_cast<uint32_t>(state.range(0)));  // 256 floats: 1 KiB
   options.optimizer.mutable_adagrad()->set_rate(0.01);
@@ -59,7 +63,7 @@ void BM_Push(benchmark::State& state) {
 // 16 floats, over range(0). Of the parameters, or of a vector, which always
 // takes a request and an answer.
 void RoundTrip(benchmark::State& state, bool of_vector) {
-  const auto shards = *TestShards::Start({.shards = 1, .transport = TransportOf(state.range(0))});
+  const auto shards = *TestShards::Start(OverWay(state.range(0), 1));
   TestJobOptions options;
   options.model = TestModel(16, 1);
   options.optimizer = TestSgd(0.1);
@@ -80,16 +84,16 @@ void RoundTrip(benchmark::State& state, bool of_vector) {
 void BM_RoundTripFetch(benchmark::State& state) { RoundTrip(state, /*of_vector=*/false); }
 void BM_RoundTripFrame(benchmark::State& state) { RoundTrip(state, /*of_vector=*/true); }
 
-#define MONSOON_SIZES                                \
-  ArgsProduct({{504, 16384, 65536}, {1}, {0, 1}})    \
-      ->Args({504, 2, 0})                            \
-      ->Args({504, 2, 1})                            \
-      ->ArgNames({"KiB", "shards", "shared_memory"}) \
+#define MONSOON_SIZES                                   \
+  ArgsProduct({{504, 16384, 65536}, {1}, {0, 1, 2, 3}}) \
+      ->Args({504, 2, 0})                               \
+      ->Args({504, 2, 1})                               \
+      ->ArgNames({"KiB", "shards", "way"})              \
       ->UseRealTime()
 BENCHMARK(BM_Fetch)->MONSOON_SIZES;
 BENCHMARK(BM_Push)->MONSOON_SIZES;
-BENCHMARK(BM_RoundTripFetch)->Arg(0)->Arg(1)->ArgName("shared_memory")->UseRealTime();
-BENCHMARK(BM_RoundTripFrame)->Arg(0)->Arg(1)->ArgName("shared_memory")->UseRealTime();
+BENCHMARK(BM_RoundTripFetch)->DenseRange(0, 3)->ArgName("way")->UseRealTime();
+BENCHMARK(BM_RoundTripFrame)->DenseRange(0, 3)->ArgName("way")->UseRealTime();
 
 }  // namespace
 }  // namespace monsoon

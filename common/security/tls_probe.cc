@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,8 @@
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/process/unique_fd.h"
+#include "common/security/certificate.h"
+#include "common/security/identity.h"
 #include "common/security/openssl.h"
 #include "openssl/err.h"
 #include "openssl/ssl.h"
@@ -38,8 +41,9 @@ bool Await(int fd, int16_t events, absl::Time end) {
   while (true) {
     const absl::Duration left = std::max(absl::ZeroDuration(), end - absl::Now());
     pollfd ready{.fd = fd, .events = events};
-    const int count = poll(
-        &ready, 1, static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
+    const int count =
+        poll(&ready, 1,
+             static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1)))));
     if (count > 0) {
       return true;
     }
@@ -115,33 +119,21 @@ absl::StatusOr<OwnedTlsContext> MakeContext(const std::optional<Credential>& cre
   return context;
 }
 
-// What the other end's alert means to who is told of it.
-absl::Status RefusalOf(unsigned long error) {  // NOLINT(google-runtime-int): OpenSSL's type
-  switch (ERR_GET_REASON(error)) {
-    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-      return absl::UnauthenticatedError(
-          "it says that our certificate has ended, by its clock: compare the two hosts' clocks, or "
-          "join the cluster again");
-    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
-      return absl::UnauthenticatedError(
-          "it asks for a certificate, and this user has none here: join the cluster first");
-    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-      return absl::UnauthenticatedError(
-          "it says that our certificate is signed by another authority than its cluster's: it is "
-          "of another cluster, or the authority was made anew since; join again");
-    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
-    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
-    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-      return absl::UnauthenticatedError(
-          "it says that our certificate is not valid: compare the two hosts' clocks, or join the "
-          "cluster again");
-    default:
-      return absl::UnavailableError(absl::StrCat(
-          "it broke the connection off: ", ERR_reason_error_string(error) == nullptr
-                                               ? "no reason was given"
-                                               : ERR_reason_error_string(error)));
+// gRPC's servers close a connection whose certificate they do not take, without an alert.
+absl::Status Refusal(const std::optional<Credential>& credential) {
+  if (!credential.has_value()) {
+    return absl::UnauthenticatedError(
+        "it asks for a certificate, and this user has none of its cluster on this host: join the "
+        "cluster first");
   }
+  const absl::StatusOr<Peer> self = ReadPeer(credential->certificate);
+  return absl::UnauthenticatedError(absl::StrCat(
+      "it does not take the certificate of ", self.ok() ? MemberName(self->identity) : "this user",
+      self.ok()
+          ? absl::StrCat(", which ends at ", absl::FormatTime(absl::RFC3339_sec, self->validity.end,
+                                                              absl::UTCTimeZone()))
+          : "",
+      ": compare the two hosts' clocks; where the cluster was made anew since, join again"));
 }
 
 std::string ChainOf(const SSL& tls) {
@@ -173,8 +165,6 @@ absl::Status Drive(SSL* tls, int fd, absl::Time end, Operation operation) {
           return absl::DeadlineExceededError("no answer in time");
         }
         break;
-      case SSL_ERROR_SSL:
-        return RefusalOf(ERR_peek_error());
       default:
         return absl::UnavailableError("the connection broke");
     }
@@ -202,15 +192,15 @@ absl::StatusOr<ProbedServer> ProbeTls(const std::string& address,
     return server;
   }
   if (!met.ok()) {
-    server.refusal = met;
+    server.refusal = Refusal(credential);
     return server;
   }
   char byte = 0;
-  const absl::Status verdict =
-      Drive(tls.get(), fd.get(), std::min(end, absl::Now() + kVerdict),
-            [&] { return SSL_read(tls.get(), &byte, sizeof(byte)); });
+  const absl::Status verdict = Drive(tls.get(), fd.get(), std::min(end, absl::Now() + kVerdict),
+                                     [&] { return SSL_read(tls.get(), &byte, sizeof(byte)); });
   // It waits for our first words, or says its own: it has taken us.
-  server.refusal = absl::IsDeadlineExceeded(verdict) ? absl::OkStatus() : verdict;
+  server.refusal =
+      verdict.ok() || absl::IsDeadlineExceeded(verdict) ? absl::OkStatus() : Refusal(credential);
   return server;
 }
 

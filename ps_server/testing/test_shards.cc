@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/base/status.h"
 #include "common/testing/unique_name.h"
+#include "common/transport/grpc/tls.h"
 
 namespace monsoon {
 namespace {
@@ -55,11 +56,15 @@ TestJobOptions SmallJob() {
 
 absl::StatusOr<std::unique_ptr<TestShards>> TestShards::Start(const TestShardsOptions& options) {
   std::unique_ptr<TestShards> shards(new TestShards(options));
+  if (options.link == TestLink::kTls) {
+    shards->authority_ = std::make_unique<testing::TestAuthority>("test");
+  }
   for (uint32_t i = 0; i < options.shards; ++i) {
-    shards->addresses_.push_back(FreshAddress());
+    shards->addresses_.push_back(options.link == TestLink::kUnix ? FreshAddress() : "127.0.0.1:0");
     ASSIGN_OR_RETURN(std::unique_ptr<PsServer> server, shards->StartServer(i));
+    shards->addresses_[i] = server->address();
     shards->servers_.push_back(std::move(server));
-    shards->controls_.push_back(ShardControl::Create(shards->addresses_[i], kDeadline));
+    shards->controls_.push_back(shards->MakeControl(i));
   }
   return shards;
 }
@@ -69,12 +74,21 @@ absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard
   server.cluster = "test";
   server.task = shard;
   server.address = addresses_[shard];
+  server.tls = TlsOf(Role::kPs, absl::StrCat(shard));
   server.memory_limit_bytes = options_.memory_limit_bytes;
   server.message_memory_bytes = options_.message_memory_bytes;
   server.fault = options_.fault;
   server.shared_memory = options_.shared_memory;
   server.state_dir = options_.state_dir;
   return PsServer::Start(server);
+}
+
+std::shared_ptr<Tls> TestShards::TlsOf(Role role, const std::string& name) const {
+  return authority_ == nullptr ? nullptr : Tls::Open(authority_->File(role, name)).value();
+}
+
+std::unique_ptr<ShardControl> TestShards::MakeControl(uint32_t shard) const {
+  return ShardControl::Create(addresses_[shard], kDeadline, {}, TlsOf(Role::kCoordinator, "0"));
 }
 
 absl::Status TestShards::Restart(uint32_t shard) {
@@ -85,7 +99,7 @@ absl::Status TestShards::Restart(uint32_t shard) {
 absl::Status TestShards::StartAgain(uint32_t shard) {
   ASSIGN_OR_RETURN(servers_[shard], StartServer(shard));
   // A fresh channel: the old one waits before it connects again.
-  controls_[shard] = ShardControl::Create(addresses_[shard], kDeadline);
+  controls_[shard] = MakeControl(shard);
   return absl::OkStatus();
 }
 
@@ -171,6 +185,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   options.map = job.map;
   options.tables = job.tables;
   options.addresses = addresses_;
+  options.tls = TlsOf(Role::kWorker, "local");
   options.deadline = kDeadline;
   options.transport = options_.transport;
   SessionKey session;
@@ -198,6 +213,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> TestShards::Reader(const TestJo
   options.map = job.map;
   options.tables = job.tables;
   options.addresses = addresses_;
+  options.tls = TlsOf(Role::kWorker, "local");
   options.deadline = kDeadline;
   options.transport = options_.transport;
   options.read_only = true;

@@ -18,6 +18,8 @@
 #include "absl/time/time.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "common/security/identity.h"
+#include "common/security/testing/members.h"
 #include "common/transport/frame/fault.h"
 #include "proto/downpour.pb.h"
 #include "proto/model.pb.h"
@@ -29,8 +31,13 @@
 
 namespace monsoon {
 
+// What gRPC goes over: Unix sockets, loopback as it is, or loopback with TLS, where the tests'
+// calls to the shards are the coordinator's and the clients are a worker's.
+enum class TestLink { kUnix, kTcp, kTls };
+
 struct TestShardsOptions {
   uint32_t shards = 1;
+  TestLink link = TestLink::kUnix;
   FaultOptions fault = {};
   uint64_t memory_limit_bytes = uint64_t{256} << 20;
   uint64_t message_memory_bytes = uint64_t{256} << 20;
@@ -82,6 +89,8 @@ class TestShards {
   const std::vector<std::string>& addresses() const { return addresses_; }
   ShardControl* control(uint32_t shard) { return controls_[shard].get(); }
   PsServer* server(uint32_t shard) { return servers_[shard].get(); }
+  // Of a member of their cluster; null without TLS.
+  std::shared_ptr<Tls> TlsOf(Role role, const std::string& name) const;
 
   // Stops a shard at once and starts a new one, with a new epoch, at its address.
   absl::Status Restart(uint32_t shard);
@@ -112,8 +121,10 @@ class TestShards {
  private:
   explicit TestShards(const TestShardsOptions& options) : options_(options) {}
   absl::StatusOr<std::unique_ptr<PsServer>> StartServer(uint32_t shard) const;
+  std::unique_ptr<ShardControl> MakeControl(uint32_t shard) const;
 
   const TestShardsOptions options_;
+  std::unique_ptr<testing::TestAuthority> authority_;  // null without TLS
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<PsServer>> servers_;
   std::vector<std::unique_ptr<ShardControl>> controls_;
