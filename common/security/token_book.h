@@ -1,6 +1,6 @@
-// TokenBook: the tokens with which others may join, as a coordinator keeps them. Decisions make
-// updates; Apply alone changes the book, so that a journal of the updates makes the same book
-// again. Of a secret it has the SHA-256.
+// TokenBook: the tokens with which others may join, as a coordinator keeps them. Decisions look at
+// them and make updates; Apply alone changes them, so that a journal of the updates makes the same
+// tokens again. Of a secret there is the SHA-256.
 //
 // What a decision allows may be told only once its update is durable.
 //
@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -48,13 +47,11 @@ struct Redemption {
 
 class TokenBook {
  public:
-  TokenBook() = default;
-  explicit TokenBook(JoinTokens tokens) : tokens_(std::move(tokens)) {}
+  // Of `tokens`, which outlive this.
+  explicit TokenBook(const JoinTokens* tokens) : tokens_(*tokens) {}
 
-  const JoinTokens& tokens() const { return tokens_; }
-
-  // FailedPrecondition for what no decision below would have made of this book.
-  absl::Status Apply(const JoinTokenUpdate& update);
+  // FailedPrecondition, and nothing changes, for what no decision below would have made of them.
+  static absl::Status Apply(const JoinTokenUpdate& update, JoinTokens* tokens);
 
   // InvalidArgument where the terms are out of range, among them a coordinator's role, which
   // nobody joins in; ResourceExhausted where there are kMostTokens. `token` is new (DrawToken).
@@ -75,10 +72,8 @@ class TokenBook {
 
  private:
   const JoinTokenRecord* Find(absl::string_view id) const;
-  JoinTokenRecord* Find(absl::string_view id);
-  absl::Status Add(const JoinTokenRecord& created);
 
-  JoinTokens tokens_;
+  const JoinTokens& tokens_;
 };
 
 }  // namespace monsoon
