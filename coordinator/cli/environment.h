@@ -26,6 +26,8 @@
 #include "coordinator/chaos/cluster_watch.h"
 #include "coordinator/chaos/task_process.h"
 #include "coordinator/client/job_client.h"
+#include "coordinator/client/join_client.h"
+#include "coordinator/client/member_client.h"
 
 namespace monsoon {
 
@@ -94,6 +96,12 @@ struct Environment {
   std::function<std::unique_ptr<JobClient>(const std::string& address, absl::Duration deadline,
                                            const std::string& cluster)>
       connect;
+  // As MemberClient::Create.
+  std::function<std::unique_ptr<MemberClient>(const std::string& address, absl::Duration deadline,
+                                              const std::string& cluster)>
+      connect_members;
+  // For `join`.
+  JoinClient* join_client = nullptr;
   // Whether a host's name is known; for `validate`.
   HostCheck host_check;
   ModelTransfer* transfer = nullptr;

@@ -125,6 +125,7 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.storage = PosixStorage();
   environment_.is_shared_lock_held = &FileLock::IsShared;
   environment_.connect = &JobClient::Create;
+  environment_.connect_members = &MemberClient::Create;
   environment_.host_check = [](const std::string& host) { return LookUpHost(host, kHostLookUp); };
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;

@@ -127,11 +127,8 @@ class CoordinatorCore {
   std::optional<BatchTask> TakeBatch() {
     return guard_.MayAct() ? batches_.TakeBatch() : std::nullopt;
   }
-  // False: the job has ended, is about to, or has returned to an earlier iteration; its
-  // minimiser must stop.
-  bool BatchRuns(const BatchKey& batch) const { return batches_.RunningBatch(batch) != nullptr; }
-  // A checkpoint of this iteration is under way: nothing else may be published.
-  bool BatchWaits(const BatchKey& batch) const { return batches_.BatchWaits(batch); }
+  // Whether one runs, and whether it waits.
+  const BatchControl& batches() const { return batches_; }
   // CANCELLED when the batch does not run any more, as in all that follows.
   absl::Status StartEvaluation(const BatchKey& batch, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment) {

@@ -16,6 +16,7 @@
 #include "coordinator/journal/sqlite_journal.h"
 #include "coordinator/server/coordinator.h"
 #include "coordinator/server/job_service.h"
+#include "coordinator/server/member_service.h"
 #include "coordinator/server/replica_service.h"
 #include "coordinator/shards/shard_gateway.h"
 
@@ -55,8 +56,13 @@ class CoordinatorServerImpl : public CoordinatorServer {
     }
     coordinator_ =
         std::make_unique<Coordinator>(cluster, std::move(shards), options.clock, std::move(opened));
+    if (options.authority.has_value()) {
+      RETURN_IF_ERROR(coordinator_->AskMembers(
+          [&](Members* members, Moment) { return members->UseAuthority(*options.authority); }));
+    }
     CallTable calls;
     AddJobCalls(coordinator_.get(), &fault_, &calls);
+    AddMemberCalls(coordinator_.get(), &fault_, &calls);
     AddReplicaCalls(coordinator_.get(), &fault_, &calls);
     RpcServerOptions server;
     server.address = options.address;
