@@ -157,7 +157,9 @@ void Coordinator::TickLoop() {
 
 void Coordinator::PollLoop(uint32_t index) {
   Shard& shard = shards_[index];
-  std::optional<uint64_t> revoked_version;  // that it has, as it said last
+  Revocations revoked;                      // what is told next, once that is written
+  uint64_t revoked_ticket = 0;              // by when it is
+  std::optional<uint64_t> revoked_version;  // of what the shard has, as it said last
   while (true) {
     uint64_t round = 0;
     {
@@ -169,11 +171,15 @@ void Coordinator::PollLoop(uint32_t index) {
         return;
       }
       round = shard.polled_round = round_;
-      const bool all_written = committer_.Await(ticket_, absl::ZeroDuration());
-      core_.journal()->NoteCommits(committer_.commits(), all_written);
+      core_.journal()->NoteCommits(committer_.commits(),
+                                   committer_.Await(ticket_, absl::ZeroDuration()));
       shard.gateway->NoteJournal(core_.journal()->MarkFor(index));
-      if (all_written) {
-        shard.gateway->NoteRevoked(ForShard(core_.members()->revocations(), revoked_version));
+      if (core_.members()->revocations().version() != revoked.version()) {
+        revoked = core_.members()->revocations();
+        revoked_ticket = ticket_;
+      }
+      if (committer_.Await(revoked_ticket, absl::ZeroDuration())) {
+        shard.gateway->NoteRevoked(ForShard(revoked, revoked_version));
       }
     }
     const absl::StatusOr<ShardStatusReply> reply = shard.gateway->GetStatus();
