@@ -30,21 +30,20 @@ constexpr std::array kHidden = {
     Range{0xe0000, 0xe0fff},  // tags, variation selectors
 };
 
-// The character that begins `text`, which is valid there: its value and its bytes.
-struct Character {
-  uint32_t code = 0;
-  size_t bytes = 1;
-};
+// Bytes of a character that begins so, where it is valid.
+size_t LengthOf(char first) {
+  const auto byte = static_cast<uint8_t>(first);
+  return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+}
 
-Character FirstOf(absl::string_view text) {
-  const auto first = static_cast<uint8_t>(text[0]);
-  Character character;
-  character.bytes = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-  character.code = first & (character.bytes == 1 ? 0x7f : 0x7f >> character.bytes);
-  for (size_t i = 1; i < character.bytes; ++i) {
-    character.code = character.code << 6 | (static_cast<uint8_t>(text[i]) & 0x3f);
+// The value of one valid character.
+uint32_t CodeOf(absl::string_view character) {
+  const auto first = static_cast<uint8_t>(character[0]);
+  uint32_t code = character.size() == 1 ? first : first & (0x7f >> character.size());
+  for (const char next : character.substr(1)) {
+    code = code << 6 | (static_cast<uint8_t>(next) & 0x3f);
   }
-  return character;
+  return code;
 }
 
 bool IsHidden(uint32_t code) {
@@ -69,26 +68,23 @@ std::string Escape(uint32_t code) {
 
 std::string Shown(absl::string_view text, size_t most, bool keep_newlines) {
   std::string shown;
-  // Where it is invalid; looked for in what can still be shown, whatever the length.
-  size_t at = 0;
-  while (at < text.size()) {
-    // A character has 4 bytes at most.
-    const absl::string_view rest = text.substr(at, 4);
+  for (size_t at = 0; at < text.size();) {
+    // Looked at one by one: of a text of any length no more than can be shown.
+    const absl::string_view character = text.substr(at, LengthOf(text[at]));
     std::string piece;
-    size_t taken = 1;
-    if (FindInvalidUtf8(rest.substr(0, FirstOf(rest).bytes)) == 0) {
-      piece = absl::StrCat("\\x", absl::Hex(static_cast<uint8_t>(rest[0]), absl::kZeroPad2));
+    if (FindInvalidUtf8(character) == 0) {
+      piece = absl::StrCat("\\x", absl::Hex(static_cast<uint8_t>(text[at]), absl::kZeroPad2));
+      at += 1;
     } else {
-      const Character character = FirstOf(rest);
-      taken = character.bytes;
-      const bool stays = !IsHidden(character.code) || (keep_newlines && character.code == '\n');
-      piece = stays ? std::string(rest.substr(0, taken)) : Escape(character.code);
+      const uint32_t code = CodeOf(character);
+      const bool stays = !IsHidden(code) || (keep_newlines && code == '\n');
+      piece = stays ? std::string(character) : Escape(code);
+      at += character.size();
     }
     if (shown.size() + piece.size() > most) {
       return shown + "...";
     }
     shown += piece;
-    at += taken;
   }
   return shown;
 }

@@ -74,7 +74,7 @@ TEST_F(KeptRevocationsTest, AVersionWithoutItsKeysIsNotTaken) {
 TEST_F(KeptRevocationsTest, WhatIsNotWrittenIsAskedForAgain) {
   KeptRevocations kept(&storage_, kPath, kNow);
   ASSERT_OK(storage_.Remove(kPath));
-  storage_.FailAfter(0, absl::ResourceExhaustedError("disk full"));
+  storage_.FailAfter(1, absl::ResourceExhaustedError("disk full"));
   kept.Hear(one_, kNow);
   EXPECT_TRUE(kept.Contains(Sha256("one")));  // at once, all the same
   EXPECT_EQ(kept.version(), 0u);
