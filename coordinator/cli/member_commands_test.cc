@@ -251,6 +251,7 @@ TEST_F(MemberCommandsTest, TokensAreListedAndEnded) {
   EXPECT_EQ(Run({"token", "list", "--json"}), 0);
   EXPECT_THAT(cli_.out(),
               AllOf(HasSubstr("\"tokens\":[{\"id\":\"" + id), HasSubstr("\"state\":\"revoked\"")));
+  On("beta");
   EXPECT_EQ(Run({"join", invitation}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("was revoked at"));
   EXPECT_EQ(Run({"token", "revoke", "0123456789ab"}), 2);

@@ -15,11 +15,13 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
+// Certificates are not of 1970.
+constexpr absl::Duration kAhead = absl::Hours(24 * 365 * 57);
+
 class CoreMembersTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // Certificates are not of 1970.
-    h_.SetWallClockAhead(absl::Hours(24 * 365 * 57));
+    h_.SetWallClockAhead(kAhead);
     ASSERT_OK(h_.core().members()->UseAuthority(authority_));
     h_.Submit(h_.Plan(/*epochs=*/1));
     h_.Poll();
@@ -54,7 +56,7 @@ class CoreMembersTest : public ::testing::Test {
 
   CoreHarness h_{2, 3};
   const CertificateAuthority authority_ =
-      *CertificateAuthority::Create("c", absl::FromUnixMillis(h_.now().unix_ms));
+      *CertificateAuthority::Create("c", absl::UnixEpoch() + kAhead);
 };
 
 TEST_F(CoreMembersTest, ItsSessionsAreClosedBeforeItsBlocksGoToOthers) {
