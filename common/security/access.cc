@@ -34,6 +34,13 @@ constexpr AccessRow kTable[] = {
     {"/monsoon.ReplicaService/NextWork", {n, n, y, n, n, n}},
     {"/monsoon.ReplicaService/ReportEvaluation", {n, n, y, n, n, n}},
     {"/monsoon.ReplicaService/ReportFailure", {n, n, y, n, n, n}},
+    {"/monsoon.MemberService/Join", {y, y, y, y, y, y}},
+    {"/monsoon.MemberService/Renew", {n, y, y, y, y, n}},
+    {"/monsoon.MemberService/CreateToken", {n, n, n, y, n, n}},
+    {"/monsoon.MemberService/ListTokens", {n, n, n, y, n, n}},
+    {"/monsoon.MemberService/RevokeToken", {n, n, n, y, n, n}},
+    {"/monsoon.MemberService/ListMembers", {n, n, n, y, y, n}},
+    {"/monsoon.MemberService/RevokeMember", {n, n, n, y, n, n}},
     // Whoever reads parameters or writes initial ones asks a shard where its memory is.
     {"/monsoon.ParameterServer/GetStatus", {y, n, y, y, y, n}},
     {"/monsoon.ParameterServer/CreateJob", {y, n, n, n, n, n}},

@@ -11,6 +11,7 @@
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "proto/coordinator.pb.h"
+#include "proto/member.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon {
@@ -56,6 +57,7 @@ Caller InColumn(size_t column) {
 TEST(AccessTest, EachMethodAndEachKindOfRequestHasARow) {
   std::set<std::string> expected = kApart;
   expected.merge(MethodsOf(*SubmitRequest::descriptor()->file()));
+  expected.merge(MethodsOf(*JoinRequest::descriptor()->file()));
   expected.merge(MethodsOf(*ShardStatusRequest::descriptor()->file()));
   const google::protobuf::OneofDescriptor& kinds = *DataHeader::descriptor()->oneof_decl(0);
   for (int i = 0; i < kinds.field_count(); ++i) {

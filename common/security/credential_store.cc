@@ -40,24 +40,22 @@ absl::Status OfAnotherCluster(const std::string& path, const std::string& found,
                                                     "; a folder here is called as its cluster"));
 }
 
-// The fingerprints of the authorities that the cluster's folder has something of.
-absl::StatusOr<std::vector<std::string>> AuthoritiesIn(const CredentialStore& store,
-                                                       absl::string_view cluster) {
-  std::vector<std::string> found;
-  const absl::StatusOr<CertificateAuthority> authority = store.Authority(cluster);
-  if (authority.ok()) {
-    found.push_back(authority->facts().fingerprint);
-  } else if (!absl::IsNotFound(authority.status())) {
-    return authority.status();
+// Whether the cluster's folder has anything of another authority.
+absl::StatusOr<bool> HasOthers(const CredentialStore& store, const Authority& authority) {
+  const absl::StatusOr<CertificateAuthority> own = store.Authority(authority.cluster);
+  if (!own.ok() && !absl::IsNotFound(own.status())) {
+    return own.status();
   }
-  const absl::StatusOr<Credential> member = store.Member(cluster);
-  if (member.ok()) {
-    ASSIGN_OR_RETURN(const Authority facts, ReadAuthority(member->authority));
-    found.push_back(facts.fingerprint);
-  } else if (!absl::IsNotFound(member.status())) {
+  const absl::StatusOr<Credential> member = store.Member(authority.cluster);
+  if (!member.ok() && !absl::IsNotFound(member.status())) {
     return member.status();
   }
-  return found;
+  bool others = own.ok() && own->facts().fingerprint != authority.fingerprint;
+  if (member.ok()) {
+    ASSIGN_OR_RETURN(const Authority facts, ReadAuthority(member->authority));
+    others |= facts.fingerprint != authority.fingerprint;
+  }
+  return others;
 }
 
 // That what is kept may stand for who is wanted.
@@ -179,9 +177,22 @@ absl::StatusOr<Credential> CredentialStore::Member(absl::string_view cluster) co
   return member;
 }
 
-absl::Status CredentialStore::MakeRoom(absl::string_view cluster, const std::string& fingerprint,
+absl::Status CredentialStore::CheckFree(const monsoon::Authority& authority,
+                                        OtherAuthority other) const {
+  RETURN_IF_ERROR(CheckName(authority.cluster));
+  ASSIGN_OR_RETURN(const bool others, HasOthers(*this, authority));
+  if (!others || other == OtherAuthority::kSetAside) {
+    return absl::OkStatus();
+  }
+  return absl::AlreadyExistsError(absl::StrCat(
+      FolderOf(authority.cluster), " has credentials of another cluster that is called ",
+      authority.cluster, ", whose authority is not ", Shown(authority.fingerprint),
+      "...; --replace sets them aside, another ", kCredentialsVariable, " keeps both"));
+}
+
+absl::Status CredentialStore::MakeRoom(const monsoon::Authority& authority,
                                        OtherAuthority other) const {
-  RETURN_IF_ERROR(CheckName(cluster));
+  RETURN_IF_ERROR(CheckFree(authority, other));
   const std::filesystem::path parent = std::filesystem::path(folder_).parent_path();
   std::error_code error;
   std::filesystem::create_directories(parent, error);
@@ -190,40 +201,33 @@ absl::Status CredentialStore::MakeRoom(absl::string_view cluster, const std::str
         absl::StrCat(parent.string(), ": cannot make the folder: ", error.message(), "; ",
                      kCredentialsVariable, " may name another one"));
   }
+  const std::string folder = FolderOf(authority.cluster);
   RETURN_IF_ERROR(MakeSecretFolder(folder_));
-  RETURN_IF_ERROR(MakeSecretFolder(FolderOf(cluster)));
-  ASSIGN_OR_RETURN(const std::vector<std::string> found, AuthoritiesIn(*this, cluster));
-  const auto another =
-      std::ranges::find_if(found, [&](const std::string& there) { return there != fingerprint; });
-  if (another == found.end()) {
+  RETURN_IF_ERROR(MakeSecretFolder(folder));
+  ASSIGN_OR_RETURN(const bool others, HasOthers(*this, authority));
+  if (!others) {
     return absl::OkStatus();
   }
-  if (other == OtherAuthority::kRefuse) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        FolderOf(cluster), " has credentials of another cluster that is called ", cluster,
-        " (authority ", Shown(*another), "..., not ", Shown(fingerprint),
-        "...); --replace sets them aside, another ", kCredentialsVariable, " keeps both"));
-  }
-  const std::string aside = absl::StrCat(FolderOf(cluster), kSetAside,
-                                         absl::BytesToHexString(RandomBytes(kSetAsideBytes)));
-  std::filesystem::rename(FolderOf(cluster), aside, error);
+  const std::string aside =
+      absl::StrCat(folder, kSetAside, absl::BytesToHexString(RandomBytes(kSetAsideBytes)));
+  std::filesystem::rename(folder, aside, error);
   if (error) {
     return absl::FailedPreconditionError(
-        absl::StrCat(FolderOf(cluster), ": cannot be set aside as ", aside, ": ", error.message()));
+        absl::StrCat(folder, ": cannot be set aside as ", aside, ": ", error.message()));
   }
-  return MakeSecretFolder(FolderOf(cluster));
+  return MakeSecretFolder(folder);
 }
 
 absl::Status CredentialStore::Save(const CertificateAuthority& authority,
                                    OtherAuthority other) const {
-  RETURN_IF_ERROR(MakeRoom(authority.facts().cluster, authority.facts().fingerprint, other));
+  RETURN_IF_ERROR(MakeRoom(authority.facts(), other));
   return SaveAuthority(AuthorityPath(authority.facts().cluster), authority);
 }
 
 absl::Status CredentialStore::Save(const Credential& member, OtherAuthority other) const {
   ASSIGN_OR_RETURN(const monsoon::Authority authority, ReadAuthority(member.authority));
   ASSIGN_OR_RETURN(const Peer peer, ReadPeer(member.certificate));
-  RETURN_IF_ERROR(MakeRoom(peer.identity.cluster, authority.fingerprint, other));
+  RETURN_IF_ERROR(MakeRoom(authority, other));
   return SaveCredential(MemberPath(peer.identity.cluster), member);
 }
 

@@ -26,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/security/certificate.h"
 #include "common/security/certificate_authority.h"
 #include "common/security/credential_file.h"
 #include "common/security/identity.h"
@@ -61,6 +62,9 @@ class CredentialStore {
   absl::StatusOr<CertificateAuthority> Authority(absl::string_view cluster) const;
   absl::StatusOr<Credential> Member(absl::string_view cluster) const;
 
+  // OK where Save would find nothing of another authority, or may set it aside; else as Save. Makes
+  // and changes nothing.
+  absl::Status CheckFree(const monsoon::Authority& authority, OtherAuthority other) const;
   // Make the folders that are missing. AlreadyExists, with what to do, where the cluster's folder
   // has credentials of another authority and `other` is kRefuse.
   absl::Status Save(const CertificateAuthority& authority, OtherAuthority other) const;
@@ -81,8 +85,7 @@ class CredentialStore {
 
  private:
   // Makes the cluster's folder, which has nothing of another authority than this afterwards.
-  absl::Status MakeRoom(absl::string_view cluster, const std::string& fingerprint,
-                        OtherAuthority other) const;
+  absl::Status MakeRoom(const monsoon::Authority& authority, OtherAuthority other) const;
   std::string FolderOf(absl::string_view cluster) const;
 
   std::string folder_;

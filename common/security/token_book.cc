@@ -70,6 +70,21 @@ bool HasJoined(const JoinTokenRecord& token, absl::string_view fingerprint) {
   return std::ranges::find(token.used_by(), fingerprint) != token.used_by().end();
 }
 
+absl::Status Add(const JoinTokenRecord& created, JoinTokens* tokens) {
+  auto* const list = tokens->mutable_token();
+  if (std::ranges::find(*list, created.id(), &JoinTokenRecord::id) != list->end()) {
+    return absl::FailedPreconditionError(absl::StrCat("token ", created.id(), " is there already"));
+  }
+  const absl::Time oldest = absl::FromUnixMillis(created.created_ms()) - kEndedTokenKept;
+  list->erase(std::remove_if(list->begin(), list->end(),
+                             [&](const JoinTokenRecord& token) {
+                               return absl::FromUnixMillis(EndMs(token)) <= oldest;
+                             }),
+              list->end());
+  *list->Add() = created;
+  return absl::OkStatus();
+}
+
 absl::Status NoSuchToken(absl::StatusCode code, absl::string_view id) {
   return absl::Status(code, absl::StrCat("there is no token ", id,
                                          " in this cluster; it may have ended long ago, or the "
@@ -77,6 +92,21 @@ absl::Status NoSuchToken(absl::StatusCode code, absl::string_view id) {
 }
 
 }  // namespace
+
+absl::Time TokenBook::OpenUntil() const {
+  absl::Time until = absl::InfinitePast();
+  for (const JoinTokenRecord& token : tokens_.token()) {
+    if (token.revoked_ms() != 0) {
+      continue;
+    }
+    absl::Time end = absl::FromUnixMillis(token.expires_ms());
+    if (token.uses_left() == 0) {
+      end = std::min(end, absl::FromUnixMillis(token.last_used_ms()) + kUsedUpOpen);
+    }
+    until = std::max(until, end);
+  }
+  return until;
+}
 
 absl::string_view TokenBook::EndOf(const JoinTokenRecord& token, absl::Time now) {
   if (token.revoked_ms() != 0) {
@@ -93,43 +123,26 @@ const JoinTokenRecord* TokenBook::Find(absl::string_view id) const {
   return found == tokens_.token().end() ? nullptr : &*found;
 }
 
-JoinTokenRecord* TokenBook::Find(absl::string_view id) {
-  return const_cast<JoinTokenRecord*>(std::as_const(*this).Find(id));
-}
-
-absl::Status TokenBook::Add(const JoinTokenRecord& created) {
-  if (Find(created.id()) != nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("token ", created.id(), " is there already"));
-  }
-  const int64_t oldest = created.created_ms() - absl::ToInt64Milliseconds(kEndedTokenKept);
-  auto* const list = tokens_.mutable_token();
-  list->erase(std::remove_if(list->begin(), list->end(),
-                             [&](const JoinTokenRecord& token) { return EndMs(token) <= oldest; }),
-              list->end());
-  *list->Add() = created;
-  return absl::OkStatus();
-}
-
-absl::Status TokenBook::Apply(const JoinTokenUpdate& update) {
+absl::Status TokenBook::Apply(const JoinTokenUpdate& update, JoinTokens* tokens) {
   if (update.has_created()) {
-    return Add(update.created());
+    return Add(update.created(), tokens);
   }
   const std::string& id = update.has_used() ? update.used().id() : update.revoked().id();
-  JoinTokenRecord* const token = Find(id);
-  if (token == nullptr) {
+  const auto found = std::ranges::find(*tokens->mutable_token(), id, &JoinTokenRecord::id);
+  if (found == tokens->mutable_token()->end()) {
     return NoSuchToken(absl::StatusCode::kFailedPrecondition, id);
   }
   if (update.has_revoked()) {
-    token->set_revoked_ms(update.revoked().revoked_ms());
+    found->set_revoked_ms(update.revoked().revoked_ms());
     return absl::OkStatus();
   }
-  if (token->uses_left() == 0 || HasJoined(*token, update.used().used_by())) {
+  if (found->uses_left() == 0 || HasJoined(*found, update.used().used_by())) {
     return absl::FailedPreconditionError(
         absl::StrCat("token ", id, " has no use left for this key"));
   }
-  token->set_uses_left(token->uses_left() - 1);
-  token->add_used_by(update.used().used_by());
-  token->set_last_used_ms(update.used().used_ms());
+  found->set_uses_left(found->uses_left() - 1);
+  found->add_used_by(update.used().used_by());
+  found->set_last_used_ms(update.used().used_ms());
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
-// TokenBook: the tokens with which others may join, as a coordinator keeps them. Decisions make
-// updates; Apply alone changes the book, so that a journal of the updates makes the same book
-// again. Of a secret it has the SHA-256.
+// TokenBook: the tokens with which others may join, as a coordinator keeps them. Decisions look at
+// them and make updates; Apply alone changes them, so that a journal of the updates makes the same
+// tokens again. Of a secret there is the SHA-256.
 //
 // What a decision allows may be told only once its update is durable.
 //
@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,6 +25,8 @@ inline constexpr size_t kMostTokens = 1000;
 inline constexpr uint32_t kMostTokenUses = 10'000;
 inline constexpr absl::Duration kLongestTokenLife = absl::Hours(24 * 366);
 inline constexpr size_t kMostNoteBytes = 200;
+// So long one that is used up lets its last user ask again, whose answer may be lost.
+inline constexpr absl::Duration kUsedUpOpen = absl::Minutes(1);
 // So long a token that is of no use is known by what ended it.
 inline constexpr absl::Duration kEndedTokenKept = absl::Hours(24 * 7);
 
@@ -48,13 +49,11 @@ struct Redemption {
 
 class TokenBook {
  public:
-  TokenBook() = default;
-  explicit TokenBook(JoinTokens tokens) : tokens_(std::move(tokens)) {}
+  // Of `tokens`, which outlive this.
+  explicit TokenBook(const JoinTokens* tokens) : tokens_(*tokens) {}
 
-  const JoinTokens& tokens() const { return tokens_; }
-
-  // FailedPrecondition for what no decision below would have made of this book.
-  absl::Status Apply(const JoinTokenUpdate& update);
+  // FailedPrecondition, and nothing changes, for what no decision below would have made of them.
+  static absl::Status Apply(const JoinTokenUpdate& update, JoinTokens* tokens);
 
   // InvalidArgument where the terms are out of range, among them a coordinator's role, which
   // nobody joins in; ResourceExhausted where there are kMostTokens. `token` is new (DrawToken).
@@ -70,15 +69,17 @@ class TokenBook {
   // NotFound where there is none of that id. One that was revoked stays so from the first time.
   absl::StatusOr<JoinTokenUpdate> Revoke(absl::string_view id, absl::Time now) const;
 
+  // Until when somebody may come to join who is to be told something: with a token that is of use,
+  // or that was used up a minute ago at most.
+  absl::Time OpenUntil() const;
+
   // Why it is of no use: "revoked", "expired" or "used up"; "" where it is of use.
   static absl::string_view EndOf(const JoinTokenRecord& token, absl::Time now);
 
  private:
   const JoinTokenRecord* Find(absl::string_view id) const;
-  JoinTokenRecord* Find(absl::string_view id);
-  absl::Status Add(const JoinTokenRecord& created);
 
-  JoinTokens tokens_;
+  const JoinTokens& tokens_;
 };
 
 }  // namespace monsoon

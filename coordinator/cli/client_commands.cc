@@ -1,6 +1,7 @@
 #include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cli.h"
 #include "coordinator/cli/job_commands.h"
+#include "coordinator/cli/member_commands.h"
 #include "coordinator/cli/model_commands.h"
 #include "coordinator/cli/up_command.h"
 #include "coordinator/cli/validate_command.h"
@@ -55,6 +56,24 @@ constexpr Command kCommands[] = {
      "  coordinator tasks\n"
      "  coordinator tasks --json\n",
      RunTasks},
+    {"cluster", "init [flags]", "make this user the cluster's authority, once",
+     "  coordinator cluster init\n"
+     "  coordinator cluster init --cluster=my_cluster.textproto\n",
+     RunCluster},
+    {"token", "create|list|revoke [flags]", "let others join: make tokens, list them, end one",
+     "  coordinator token create --role=worker --ttl=24h --uses=3\n"
+     "  coordinator token list\n"
+     "  coordinator token revoke 4f0c2a9be1d7\n",
+     RunToken},
+    {"join", "INVITATION [flags]",
+     "join a cluster with a token, from the machine that is to be in it",
+     "  coordinator join msn1.AUTHORITY.ID.SECRET@alpha:2221 --task=1\n"
+     "  coordinator join msn1.AUTHORITY.ID.SECRET@alpha:2221 --name=ada\n",
+     RunJoin},
+    {"member", "list|revoke [flags]", "list who has joined; throw one out",
+     "  coordinator member list\n"
+     "  coordinator member revoke worker/7\n",
+     RunMember},
     {"chaos", "--plan=FILE [flags]", "kill, stop and slow tasks of this machine under a job",
      "  coordinator chaos --plan=configs/chaos/demo.textproto\n"
      "  coordinator chaos --plan=my_plan.textproto --job=lenet-1 --json > report.json\n",

@@ -144,7 +144,7 @@ bool ClusterFlag::UpRunsCoordinator() const {
   return state_dir.ok() && !state_dir->empty() && env.is_shared_lock_held(UpLockPath(*state_dir));
 }
 
-absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
+absl::StatusOr<ClusterFlag::Coordinator> ClusterFlag::Find() const {
   ASSIGN_OR_RETURN(const LoadedCluster cluster, Load());
   const std::string& address = cluster.cluster.coordinator().address();
   call_->SetUnreachableHint(
@@ -155,8 +155,18 @@ absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
                          " serve --cluster=", cluster.path));
   // A file that was made of an address alone does not know the cluster's name.
   const std::string& name = cluster.cluster.name();
-  return call_->env().connect(address, kCallDeadline, name == kAnyCluster ? "" : name,
-                              call_->insecure());
+  return Coordinator{address, name == kAnyCluster ? "" : name};
+}
+
+absl::StatusOr<std::unique_ptr<JobClient>> ClusterFlag::Connect() const {
+  ASSIGN_OR_RETURN(const Coordinator found, Find());
+  return call_->env().connect(found.address, kCallDeadline, found.cluster, call_->insecure());
+}
+
+absl::StatusOr<std::unique_ptr<MemberClient>> ClusterFlag::ConnectMembers() const {
+  ASSIGN_OR_RETURN(const Coordinator found, Find());
+  return call_->env().connect_members(found.address, kCallDeadline, found.cluster,
+                                      call_->insecure());
 }
 
 }  // namespace monsoon

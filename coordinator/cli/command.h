@@ -98,8 +98,17 @@ class ClusterFlag {
   bool UpRunsCoordinator() const;
   // A client of the cluster's coordinator. Its calls end within 4 s.
   absl::StatusOr<std::unique_ptr<JobClient>> Connect() const;
+  // The same, for tokens and members.
+  absl::StatusOr<std::unique_ptr<MemberClient>> ConnectMembers() const;
 
  private:
+  // Where the coordinator is, and the name by which it is asked; sets what Fail says of it.
+  struct Coordinator {
+    std::string address;
+    std::string cluster;
+  };
+  absl::StatusOr<Coordinator> Find() const;
+
   Invocation* const call_;
 };
 

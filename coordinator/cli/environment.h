@@ -26,6 +26,8 @@
 #include "coordinator/chaos/cluster_watch.h"
 #include "coordinator/chaos/task_process.h"
 #include "coordinator/client/job_client.h"
+#include "coordinator/client/join_client.h"
+#include "coordinator/client/member_client.h"
 
 namespace monsoon {
 
@@ -95,6 +97,13 @@ struct Environment {
       const std::string& address, absl::Duration deadline, const std::string& cluster,
       bool insecure)>
       connect;
+  // Likewise, as MemberClient::Create.
+  std::function<absl::StatusOr<std::unique_ptr<MemberClient>>(
+      const std::string& address, absl::Duration deadline, const std::string& cluster,
+      bool insecure)>
+      connect_members;
+  // For `join`.
+  JoinClient* join_client = nullptr;
   // Whether a host's name is known; for `validate`.
   HostCheck host_check;
   ModelTransfer* transfer = nullptr;

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "common/config/state_dir.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
+#include "common/security/credential_store.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/own_tls.h"
 #include "coordinator/server/coordinator_server.h"
@@ -29,6 +31,21 @@ struct ServeFlags {
   CoordinatorServer::Options server;
 };
 
+// That of the cluster, where it is this user's on this host.
+absl::StatusOr<std::optional<CertificateAuthority>> FindAuthority(const std::string& cluster) {
+  const absl::StatusOr<CredentialStore> store = CredentialStore::Find(&SystemEnvironmentVariable);
+  if (!store.ok()) {
+    return std::nullopt;  // Nobody can have made one.
+  }
+  absl::StatusOr<CertificateAuthority> authority = store->Authority(cluster);
+  // A name that no authority can have is InvalidArgument.
+  if (absl::IsNotFound(authority.status()) || absl::IsInvalidArgument(authority.status())) {
+    return std::nullopt;
+  }
+  RETURN_IF_ERROR(authority.status());
+  return *std::move(authority);
+}
+
 absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   ASSIGN_OR_RETURN(flags.server.fault, ParseFaultOptions(flags.fault));
   flags.server.cluster = cluster.cluster;
@@ -37,6 +54,7 @@ absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
                                              .name = "0",
                                              .insecure = flags.server.insecure},
                                             &SystemEnvironmentVariable));
+  ASSIGN_OR_RETURN(flags.server.authority, FindAuthority(cluster.cluster.name()));
   if (flags.state_dir.empty()) {
     ASSIGN_OR_RETURN(flags.server.state_dir,
                      ResolveStateDir(cluster.cluster, cluster.path, &SystemEnvironmentVariable));

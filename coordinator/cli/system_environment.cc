@@ -32,6 +32,8 @@ namespace {
 constexpr absl::Duration kHostLookUp = absl::Seconds(3);
 // Between two questions of `chaos`: how closely it sees a task come back.
 constexpr absl::Duration kChaosPause = absl::Milliseconds(100);
+// A coordinator that is to be joined is named after so long.
+constexpr absl::Duration kJoinDeadline = absl::Seconds(4);
 // A shard that hangs is named after so long.
 constexpr absl::Duration kTransferDeadline = absl::Seconds(30);
 
@@ -108,7 +110,8 @@ std::string DrawId() { return absl::StrFormat("%016x%016x", RandomId(), RandomId
 }  // namespace
 
 SystemEnvironment::SystemEnvironment(const char* argv0)
-    : transfer_(MakeShardTransfer(kTransferDeadline, [this] { return tls_; })) {
+    : transfer_(MakeShardTransfer(kTransferDeadline, [this] { return tls_; })),
+      join_client_(JoinClient::Create(kJoinDeadline)) {
   environment_.out = &std::cout;
   environment_.err = &std::cerr;
   environment_.in = &std::cin;
@@ -126,16 +129,30 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.variable = &SystemEnvironmentVariable;
   environment_.storage = PosixStorage();
   environment_.is_shared_lock_held = &FileLock::IsShared;
-  environment_.connect = [this](const std::string& address, absl::Duration deadline,
-                                const std::string& cluster,
-                                bool insecure) -> absl::StatusOr<std::unique_ptr<JobClient>> {
+  const auto find_tls = [this](const std::string& address, const std::string& cluster,
+                               bool insecure) -> absl::Status {
     ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster,
                                    .coordinator = address,
                                    .role = Role::kOperator,
                                    .insecure = insecure},
                                   &SystemEnvironmentVariable));
+    return absl::OkStatus();
+  };
+  environment_.connect = [this, find_tls](
+                             const std::string& address, absl::Duration deadline,
+                             const std::string& cluster,
+                             bool insecure) -> absl::StatusOr<std::unique_ptr<JobClient>> {
+    RETURN_IF_ERROR(find_tls(address, cluster, insecure));
     return JobClient::Create(address, deadline, cluster, tls_);
   };
+  environment_.connect_members =
+      [this, find_tls](const std::string& address, absl::Duration deadline,
+                       const std::string& cluster,
+                       bool insecure) -> absl::StatusOr<std::unique_ptr<MemberClient>> {
+    RETURN_IF_ERROR(find_tls(address, cluster, insecure));
+    return MemberClient::Create(address, deadline, cluster, tls_);
+  };
+  environment_.join_client = join_client_.get();
   environment_.host_check = [](const std::string& host) { return LookUpHost(host, kHostLookUp); };
   environment_.transfer = transfer_.get();
   environment_.run_and_capture = &RunAndCapture;

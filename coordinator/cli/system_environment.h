@@ -20,6 +20,7 @@ class SystemEnvironment {
   Environment environment_;
   std::shared_ptr<Tls> tls_;  // of the newest connection
   std::unique_ptr<ModelTransfer> transfer_;
+  std::unique_ptr<JoinClient> join_client_;
 };
 
 }  // namespace monsoon

@@ -14,6 +14,7 @@ namespace monsoon {
 CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment moment,
                                  StateWriter::Observer observer, CoordinatorState state)
     : registry_(cluster, pid, moment, std::move(observer), std::move(state)),
+      members_(&registry_, &guard_, &replicas_, absl::FromUnixMillis(moment.unix_ms)),
       order_({
           // Looks at a job before it has a slice, and so before all others.
           &data_looks_,
@@ -302,6 +303,7 @@ void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<Batch
 
 uint64_t CoordinatorCore::BeginPoll() {
   checkpoints_.NotePoll();
+  members_.NotePoll();
   return ++registry_.poll_round;
 }
 

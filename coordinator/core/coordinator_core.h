@@ -36,6 +36,7 @@
 #include "coordinator/downpour/rate_orders.h"
 #include "coordinator/job/controller.h"
 #include "coordinator/job/registry.h"
+#include "coordinator/members/members.h"
 #include "coordinator/replicas/data_looks.h"
 #include "coordinator/replicas/entering.h"
 #include "coordinator/replicas/recruitment.h"
@@ -126,11 +127,8 @@ class CoordinatorCore {
   std::optional<BatchTask> TakeBatch() {
     return guard_.MayAct() ? batches_.TakeBatch() : std::nullopt;
   }
-  // False: the job has ended, is about to, or has returned to an earlier iteration; its
-  // minimiser must stop.
-  bool BatchRuns(const BatchKey& batch) const { return batches_.RunningBatch(batch) != nullptr; }
-  // A checkpoint of this iteration is under way: nothing else may be published.
-  bool BatchWaits(const BatchKey& batch) const { return batches_.BatchWaits(batch); }
+  // Whether one runs, and whether it waits.
+  const BatchControl& batches() const { return batches_; }
   // CANCELLED when the batch does not run any more, as in all that follows.
   absl::Status StartEvaluation(const BatchKey& batch, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment) {
@@ -156,12 +154,16 @@ class CoordinatorCore {
   void EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end, Moment moment);
 
   // ---- for the driver ----
+  // Who may join the cluster, and who has.
+  Members* members() { return &members_; }
   // What the state is kept in; begun, where anything is kept, before anything else is done.
   JournalGuard* journal() { return &guard_; }
   // A new poll round begins; its number.
   uint64_t BeginPoll();
   // True: do not wait for the next heartbeat to poll.
-  bool wants_poll() const { return checkpoints_.wants_poll() || endings_.wants_poll(); }
+  bool wants_poll() const {
+    return checkpoints_.wants_poll() || endings_.wants_poll() || members_.wants_poll();
+  }
   void OnPoll(uint32_t shard, uint64_t round, const absl::StatusOr<ShardStatusReply>& reply,
               Moment moment);
   void OnCommand(const ShardCommand& command, const ShardAnswer& answer, Moment moment);
@@ -201,6 +203,7 @@ class CoordinatorCore {
   Recruitment recruitment_{&registry_};
   Terms terms_{&registry_};
   JournalGuard guard_{&registry_};
+  Members members_;
   // All controllers; the order says why in the source.
   const std::vector<Controller*> order_;
   WaitReasons reasons_;

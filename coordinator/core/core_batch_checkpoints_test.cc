@@ -49,10 +49,10 @@ TEST_F(BatchCheckpointsTest, WhatIsAskedForIsCutBetweenTwoIterations) {
   ASSERT_OK(Ask());
   Pass(5);
   EXPECT_EQ(h_.shard(0).orders, 1) << "the minimiser may be publishing";
-  EXPECT_FALSE(h_.core().BatchWaits(kBatch));
+  EXPECT_FALSE(h_.core().batches().Waits(kBatch));
   h_.shard(1).disk_error = "No space left on device";
   Iterate(2);
-  EXPECT_TRUE(h_.core().BatchWaits(kBatch));
+  EXPECT_TRUE(h_.core().batches().Waits(kBatch));
   Pass(2);
   EXPECT_EQ(h_.shard(0).orders, 2);
   EXPECT_EQ(Context().iterations(), 2u);
@@ -61,7 +61,7 @@ TEST_F(BatchCheckpointsTest, WhatIsAskedForIsCutBetweenTwoIterations) {
             "job");
   h_.shard(1).disk_error.clear();
   Pass(2);
-  EXPECT_FALSE(h_.core().BatchWaits(kBatch));
+  EXPECT_FALSE(h_.core().batches().Waits(kBatch));
   EXPECT_EQ(h_.Reason(), "");
   EXPECT_EQ(Durability().generation(), 2u);
 }

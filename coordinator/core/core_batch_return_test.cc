@@ -38,7 +38,7 @@ class BatchReturnTest : public CoreBatchTest {
   }
   // The minimiser's thread hears that it is called off.
   void CallOff() {
-    EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+    EXPECT_FALSE(h_.core().batches().Runs(kBatch));
     h_.core().EndBatch(kBatch, absl::CancelledError("called off"), h_.now());
   }
   void ExpectReturned(uint64_t attempt, uint64_t generation, uint32_t iteration) {
@@ -60,7 +60,7 @@ class BatchReturnTest : public CoreBatchTest {
     }
     EXPECT_FALSE(h_.core().TakeBatch().has_value());
     kBatch.attempt = attempt;
-    EXPECT_TRUE(h_.core().BatchRuns(kBatch));
+    EXPECT_TRUE(h_.core().batches().Runs(kBatch));
   }
   // To the end, from the iteration after `last`.
   void GoOnFrom(uint32_t last) {
@@ -80,7 +80,7 @@ TEST_F(BatchReturnTest, AShardThatDies) {
   EXPECT_EQ(Durability().promise(), "exactly_once");
   h_.Restart(1);
   h_.Poll();
-  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+  EXPECT_FALSE(h_.core().batches().Runs(kBatch));
   EXPECT_THAT(Note(4), StatusIs(absl::StatusCode::kCancelled, HasSubstr("returned")));
   h_.Settle();
   EXPECT_EQ(h_.shard(0).restores + h_.shard(1).restores, 0) << "the minimiser is still at it";
@@ -120,7 +120,7 @@ TEST_F(BatchReturnTest, AShardThatIsAwayForLong) {
   Pass(40);
   EXPECT_EQ(h_.State(), RUNNING);
   EXPECT_THAT(h_.Reason(), HasSubstr("the job goes on when it is started again"));
-  EXPECT_TRUE(h_.core().BatchRuns(kBatch)) << "it may only be silent";
+  EXPECT_TRUE(h_.core().batches().Runs(kBatch)) << "it may only be silent";
   h_.Restart(1);
   h_.Poll();
   CallOff();
@@ -150,7 +150,7 @@ TEST_F(BatchReturnTest, WithNoMinimiserAtItOnlyTheShardIsRestored) {
   EXPECT_EQ(h_.shard(0).restore.attempt(), 0u);
   EXPECT_THAT(h_.Events(), Not(Contains("batch_returned")));
   ASSERT_TRUE(h_.core().TakeBatch().has_value()) << h_.Reason();
-  EXPECT_TRUE(h_.core().BatchRuns(kBatch));
+  EXPECT_TRUE(h_.core().batches().Runs(kBatch));
 }
 
 // The generation under way would hold iteration 3 on one shard and 2 on the other.
@@ -238,17 +238,17 @@ TEST_F(BatchReturnTest, AChainGoesOnWhenAShardDiesBetweenItsParts) {
   Pass(1);
   EXPECT_EQ(h_.State(), RUNNING);
   EXPECT_EQ(h_.shard(1).restore.least_generation(), 0u);
-  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+  EXPECT_FALSE(h_.core().batches().Runs(kBatch));
   ASSERT_OK_AND_ASSIGN(const NextWorkReply again, h_.Ask(0));
   EXPECT_TRUE(again.has_flush());
   h_.shard(0).Write();
   Pass(1);
-  EXPECT_FALSE(h_.core().BatchRuns(kBatch)) << "that one was ordered before it was restored";
+  EXPECT_FALSE(h_.core().batches().Runs(kBatch)) << "that one was ordered before it was restored";
   ASSERT_OK(h_.Ask(0));
   Pass(1);
   h_.shard(0).Write();
   Pass(1);
-  EXPECT_TRUE(h_.core().BatchRuns(kBatch));
+  EXPECT_TRUE(h_.core().batches().Runs(kBatch));
   // From here on the generation has.
   const uint64_t held = Durability().generation();
   ASSERT_GE(held, 1u);
@@ -322,7 +322,7 @@ class BatchCoordinatorTest : public BatchReturnTest {
 TEST_F(BatchCoordinatorTest, InTheMiddle) {
   Advance();
   RestartCoordinator();
-  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+  EXPECT_FALSE(h_.core().batches().Runs(kBatch));
   Pass(1);
   ExpectReturned(1, 2, 2);
   GoOnFrom(2);
@@ -358,7 +358,7 @@ TEST_F(BatchCoordinatorTest, BeforeItsParametersAreHeld) {
   h_.shard(0).Write();
   Pass(1);
   ASSERT_TRUE(h_.core().TakeBatch().has_value()) << h_.Reason();
-  EXPECT_TRUE(h_.core().BatchRuns(kBatch));
+  EXPECT_TRUE(h_.core().batches().Runs(kBatch));
 }
 
 TEST_F(BatchCoordinatorTest, WhileItReturns) {

@@ -110,7 +110,7 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
 
   h_.core().EndBatch(kBatch, BatchEnd{"converged", "F 1"}, h_.now());
   EXPECT_EQ(h_.State(), FINISHING);
-  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+  EXPECT_FALSE(h_.core().batches().Runs(kBatch));
   Leave();
   EXPECT_EQ(h_.State(), SUCCEEDED);
   EXPECT_EQ(h_.Describe().sandblaster().end_reason(), "converged");
@@ -120,7 +120,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   Start(Plan(/*chain=*/true));
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
   EXPECT_EQ(h_.Describe().mode(), "downpour+sandblaster");
-  for (int i = 0; i < 20 && !h_.core().BatchRuns(kBatch); ++i) {
+  for (int i = 0; i < 20 && !h_.core().batches().Runs(kBatch); ++i) {
     const absl::StatusOr<NextWorkReply> reply = h_.Ask(0);
     ASSERT_OK(reply);
     ASSERT_FALSE(reply->has_finish());
@@ -141,7 +141,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
 // Of the first part, that has been under way since: it is no request of the second.
 TEST_F(CoordinatorBatchTest, ALateRequestOfTheFirstPartGetsNoWorkOfTheSecond) {
   Start(Plan(/*chain=*/true));
-  for (int i = 0; i < 20 && !h_.core().BatchRuns(kBatch); ++i) {
+  for (int i = 0; i < 20 && !h_.core().batches().Runs(kBatch); ++i) {
     ASSERT_OK(h_.Ask(0));
   }
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
@@ -160,7 +160,7 @@ TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
   ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
-  EXPECT_FALSE(h_.core().BatchRuns(kBatch));
+  EXPECT_FALSE(h_.core().batches().Runs(kBatch));
   EXPECT_THAT(h_.core().FinishedEvaluation(kBatch).status(),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));
   EXPECT_THAT(h_.core().StartEvaluation(kBatch, 2, "w", false, h_.now()),

@@ -130,7 +130,7 @@ TEST_F(CoreResumeTest, AChainGoesThroughDownpourWithNothingLeft) {
   plan.job.mutable_sandblaster()->set_chunk_examples(10);
   plan.job.mutable_sandblaster()->set_chunks_per_contribution(1);
   Begin(plan, Point());
-  for (int i = 0; i < 5 && !h_.core().BatchRuns({"j-1"}); ++i) {
+  for (int i = 0; i < 5 && !h_.core().batches().Runs({"j-1"}); ++i) {
     ASSERT_OK(h_.Ask(0));
   }
   EXPECT_TRUE(h_.core().TakeBatch().has_value());

@@ -436,7 +436,7 @@ class FuzzedCoordinator {
         }
         return;
       case 2:
-        if (!core_->BatchWaits(key)) {
+        if (!core_->batches().Waits(key)) {
           JobDescription::Iteration iteration;
           iteration.set_iteration(++iteration_);
           core_

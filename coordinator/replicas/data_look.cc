@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/peer_text.h"
 #include "common/data/sample_shape.h"
 #include "coordinator/job/shard_reason.h"
 
@@ -87,7 +88,15 @@ bool DataLook::Awaits(uint32_t worker, uint64_t incarnation) const {
 
 void DataLook::Answer(uint32_t worker, uint64_t incarnation, const DataReport& report) {
   if (Awaits(worker, incarnation)) {
-    asked_[worker].report = report;
+    DataReport shown = report;
+    for (auto* const findings : {shown.mutable_error(), shown.mutable_warning()}) {
+      for (DataFinding& finding : *findings) {
+        finding.set_field(PeerText(finding.field(), kMostPeerText));
+        finding.set_message(PeerText(finding.message(), kMostPeerText));
+        finding.set_suggestion(PeerText(finding.suggestion(), kMostPeerText));
+      }
+    }
+    asked_[worker].report = std::move(shown);
   }
 }
 

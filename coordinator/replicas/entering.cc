@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/transport/frame/protocol.h"
@@ -146,7 +147,7 @@ absl::StatusOr<JobRecord*> Entering::MakeJobToEnter(const EnterRequest& request,
       jobs_.Add(plan, {.init = true, .unix_ms = moment.unix_ms}, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "",
                 absl::StrCat("by pid ", request.pid(), request.host().empty() ? "" : " on ",
-                             HostForPeople(request.host())));
+                             PeerText(request.host(), kMostPeerName)));
   Log(absl::StrCat("job ", job->id(), " is made by a program (pid ", request.pid(), ")"));
   return job;
 }
@@ -242,12 +243,12 @@ void Entering::ChooseWriter(const EnterRequest& request, JobRecord* job, absl::D
     writer->set_number(number);
     writer->set_guest(request.guest());
     writer->set_pid(request.pid());
-    writer->set_host(HostForPeople(request.host()));
+    writer->set_host(PeerText(request.host(), kMostPeerName));
     writer->set_since_ns(ToNanos(now));
   });
   const std::string text =
       absl::StrCat("pid ", request.pid(), request.host().empty() ? "" : " on ",
-                   HostForPeople(request.host()), " writes the initial parameters",
+                   PeerText(request.host(), kMostPeerName), " writes the initial parameters",
                    number > 1 ? absl::StrCat(", as number ", number, " who does") : "");
   job->AddEvent(now, "initializing", "", text);
   Log(absl::StrCat("job ", job->id(), ": ", text));

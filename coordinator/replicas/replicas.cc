@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
@@ -234,9 +235,9 @@ absl::Status Replicas::ReportFailure(const ReportFailureRequest& request, absl::
     return SessionClosed(session);
   }
   const std::string worker = WorkerName(session.worker());
-  const std::string message = absl::StrContains(request.message(), worker)
-                                  ? request.message()
-                                  : absl::StrCat(worker, ": ", request.message());
+  const std::string said = PeerText(request.message(), kMostPeerText);
+  const std::string message =
+      absl::StrContains(said, worker) ? said : absl::StrCat(worker, ": ", said);
   const auto prefixed = [&message](const char* prefix) {
     return absl::StartsWith(message, prefix) ? message : absl::StrCat(prefix, message);
   };
@@ -293,7 +294,7 @@ void Replicas::RecordStats(JobRecord* job, const SessionKey& session, const Repl
   job->figures.worker_staleness[worker].Add(now, known.staleness(), stats.staleness());
   job->figures.totals.Record(worker, session.incarnation(), stats);
   if (!stats.waits_for().empty() && !waited) {
-    TellOfWait(job, worker, stats.waits_for(), now);
+    TellOfWait(job, worker, PeerText(stats.waits_for(), kMostPeerText), now);
   }
   job->figures.rate.Add(now, job->figures.totals.examples());
   job->figures.long_rate.Add(now, job->figures.totals.examples());

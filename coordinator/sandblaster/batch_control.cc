@@ -68,7 +68,7 @@ std::optional<BatchTask> BatchControl::TakeBatch() {
   return task;
 }
 
-bool BatchControl::BatchWaits(const BatchKey& batch) const {
+bool BatchControl::Waits(const BatchKey& batch) const {
   const JobRecord* const job = RunningBatch(batch);
   return job != nullptr && job->checkpoints.under_way();
 }

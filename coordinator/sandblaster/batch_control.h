@@ -63,7 +63,11 @@ class BatchControl : public Controller {
   std::optional<BatchTask> TakeBatch();
   // Null unless the job's batch phase is under way, in this attempt.
   JobRecord* RunningBatch(const BatchKey& batch) const;
-  bool BatchWaits(const BatchKey& batch) const;
+  // False: the job has ended, is about to, or has returned to an earlier iteration; its
+  // minimiser must stop.
+  bool Runs(const BatchKey& batch) const { return RunningBatch(batch) != nullptr; }
+  // A checkpoint of this iteration is under way: nothing else may be published.
+  bool Waits(const BatchKey& batch) const;
   absl::Status StartEvaluation(const BatchKey& batch, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment);
   absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const BatchKey& batch);

@@ -17,7 +17,7 @@ namespace monsoon {
 
 class BatchSeat : public BatchEvaluator {
  public:
-  // As CoordinatorCore::BatchRuns.
+  // As BatchControl::Runs.
   virtual bool Runs() = 0;
   // As CoordinatorCore::NoteIteration.
   virtual absl::StatusOr<bool> NoteIteration(const JobDescription::Iteration& iteration,

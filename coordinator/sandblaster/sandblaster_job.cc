@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/settings/number_rule.h"
 #include "coordinator/lbfgs/minimizer.h"
@@ -162,7 +163,7 @@ absl::Status SandblasterJob::TakeReport(uint32_t worker, const NextWorkRequest& 
     RETURN_IF_ERROR(Validate(worker, result));
   }
   for (const std::string& fingerprint : request.stats().backend_fingerprint()) {
-    NoteBackend(worker, fingerprint);
+    NoteBackend(worker, PeerText(fingerprint, kMostPeerText));
   }
   for (const ContributionResult& result : request.contribution()) {
     Take(worker, result, now);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/logging.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 
 namespace monsoon {
@@ -25,6 +26,14 @@ constexpr uint32_t kMostHeld = 64;
 
 // An answer to somebody who only looks waits so long for the journal.
 constexpr absl::Duration kMostLookedFor = absl::Milliseconds(500);
+
+// What a shard is told that has the list of version `known`; nothing: it has said nothing yet.
+Revocations ForShard(Revocations list, std::optional<uint64_t> known) {
+  if (known == list.version()) {
+    list.clear_key();
+  }
+  return list;
+}
 
 }  // namespace
 
@@ -148,6 +157,9 @@ void Coordinator::TickLoop() {
 
 void Coordinator::PollLoop(uint32_t index) {
   Shard& shard = shards_[index];
+  Revocations revoked;                      // what is told next, once that is written
+  uint64_t revoked_ticket = 0;              // by when it is
+  std::optional<uint64_t> revoked_version;  // of what the shard has, as it said last
   while (true) {
     uint64_t round = 0;
     {
@@ -162,8 +174,18 @@ void Coordinator::PollLoop(uint32_t index) {
       core_.journal()->NoteCommits(committer_.commits(),
                                    committer_.Await(ticket_, absl::ZeroDuration()));
       shard.gateway->NoteJournal(core_.journal()->MarkFor(index));
+      if (core_.members()->revocations().version() != revoked.version()) {
+        revoked = core_.members()->revocations();
+        revoked_ticket = ticket_;
+      }
+      if (committer_.Await(revoked_ticket, absl::ZeroDuration())) {
+        shard.gateway->NoteRevoked(ForShard(revoked, revoked_version));
+      }
     }
     const absl::StatusOr<ShardStatusReply> reply = shard.gateway->GetStatus();
+    if (reply.ok()) {
+      revoked_version = reply->revoked_version();
+    }
     MutexLock lock(&mutex_);
     const Moment moment = Time();
     core_.OnPoll(index, round, reply, moment);
@@ -365,7 +387,7 @@ absl::StatusOr<TaskStatus> Coordinator::Drain(uint32_t worker) {
 absl::StatusOr<GiveUpReply> Coordinator::GiveUp(const GiveUpRequest& request) {
   return Answer([&](Moment moment) {
     mutex_.AssertHeld();
-    return core_.GiveUp(request.task(), request.by(), moment);
+    return core_.GiveUp(request.task(), PeerText(request.by(), kMostPeerName), moment);
   });
 }
 
@@ -378,11 +400,35 @@ absl::StatusOr<EnterReply> Coordinator::Enter(const EnterRequest& request) {
   });
 }
 
-absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& request) {
-  return Answer([&](Moment moment) {
+absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& request,
+                                                      const Caller& caller) {
+  return Answer([&](Moment moment) -> absl::StatusOr<HeartbeatReply> {
     mutex_.AssertHeld();
-    return core_.Heartbeat(request, moment);
+    RETURN_IF_ERROR(core_.members()->CheckWorker(request, caller));
+    absl::StatusOr<HeartbeatReply> reply = core_.Heartbeat(request, moment);
+    if (reply.ok() && reply->incarnation() != 0) {
+      core_.members()->NoteWorker(reply->task(), caller);
+    }
+    return reply;
   });
+}
+
+absl::Status Coordinator::CheckSession(const SessionKey& session, const Caller& caller) {
+  if (!caller.member.has_value()) {
+    return absl::OkStatus();
+  }
+  MutexLock lock(&mutex_);
+  return core_.members()->CheckSession(session.worker(), caller);
+}
+
+const RevokedKeys* Coordinator::revoked_keys() {
+  MutexLock lock(&mutex_);
+  return core_.members()->revoked_keys();
+}
+
+bool Coordinator::TakesJoiners() {
+  MutexLock lock(&mutex_);
+  return core_.members()->TakesJoiners(clock_->WallTime());
 }
 
 absl::StatusOr<NextWorkReply> Coordinator::NextWork(const NextWorkRequest& request) {

@@ -28,11 +28,14 @@
 #include "common/base/latest_text.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/security/caller.h"
+#include "common/security/revocations.h"
 #include "coordinator/core/awake_time.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/job/job_plan.h"
 #include "coordinator/journal/committer.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/members/members.h"
 #include "coordinator/replicas/data_look.h"
 #include "coordinator/shards/shard_gateway.h"
 #include "proto/cluster.pb.h"
@@ -69,12 +72,28 @@ class Coordinator {
   absl::StatusOr<InfoReply> Info();
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);
   absl::StatusOr<GiveUpReply> GiveUp(const GiveUpRequest& request);
+  // What proto/member.proto asks: `ask` gets Members and the moment; it gives an absl::StatusOr.
+  template <typename Function>
+  auto AskMembers(Function ask) {
+    return Answer([&](Moment moment) {
+      mutex_.AssertHeld();
+      return ask(core_.members(), moment);
+    });
+  }
+  // Keys whose holders are to be served no more. Thread safe; lives as long as this.
+  const RevokedKeys* revoked_keys();
+  // Members::TakesJoiners, now.
+  bool TakesJoiners();
   // RpcServerOptions.on_trouble: Info and Describe tell it.
   void NoteTrouble(const std::string& trouble) { trouble_.Set(trouble); }
 
   // As Submit.
   absl::StatusOr<EnterReply> Enter(const EnterRequest& request);
-  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request);
+  // PERMISSION_DENIED where the caller's certificate is another worker's (Members), as of all who
+  // have a session.
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request,
+                                           const Caller& caller = Caller());
+  absl::Status CheckSession(const SessionKey& session, const Caller& caller);
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request);
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(const ReportEvaluationRequest& request);
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request);

@@ -22,7 +22,7 @@ class Coordinator::Seat : public BatchSeat {
   bool Runs() override {
     Coordinator& self = *coordinator_;
     MutexLock lock(&self.mutex_);
-    return !self.stopping_ && self.core_.BatchRuns(batch_);
+    return !self.stopping_ && self.core_.batches().Runs(batch_);
   }
 
   absl::StatusOr<BatchResult> Evaluate(uint64_t evaluation, const std::string& w,
@@ -59,7 +59,7 @@ class Coordinator::Seat : public BatchSeat {
   void AwaitCheckpoint() override {
     Coordinator& self = *coordinator_;
     MutexLock lock(&self.mutex_);
-    while (!self.stopping_ && self.core_.BatchWaits(batch_)) {
+    while (!self.stopping_ && self.core_.batches().Waits(batch_)) {
       self.changed_.WaitFor(&self.mutex_, kIdleWait);
     }
   }

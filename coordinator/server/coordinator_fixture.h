@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "proto/revocations.pb.h"
 
 namespace monsoon::testing {
 
@@ -46,12 +47,21 @@ class FakeGateway : public ShardGateway {
     reply.set_state_dir(state_dir_);
     MutexLock lock(&mutex_);
     reply.set_shard_epoch(epoch_);
+    reply.set_revoked_version(revoked_.version());
     for (const auto& [job, term] : jobs_) {
       reply.add_job()->set_job(job);
       reply.mutable_job(reply.job_size() - 1)->set_job_term(term);
       reply.mutable_job(reply.job_size() - 1)->set_generation(generation_);
     }
     return reply;
+  }
+  void NoteRevoked(const Revocations& told) override {
+    MutexLock lock(&mutex_);
+    // As a shard does: what lacks its keys is what it has.
+    if (!told.key().empty()) {
+      revoked_ = told;
+      ++lists_;
+    }
   }
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
     MutexLock lock(&mutex_);
@@ -117,6 +127,15 @@ class FakeGateway : public ShardGateway {
     ++epoch_;
     jobs_.clear();
   }
+  // The list that it was told last, and how many were.
+  Revocations revoked() const {
+    MutexLock lock(&mutex_);
+    return revoked_;
+  }
+  int lists() const {
+    MutexLock lock(&mutex_);
+    return lists_;
+  }
   int open() const {
     MutexLock lock(&mutex_);
     return open_;
@@ -133,6 +152,8 @@ class FakeGateway : public ShardGateway {
   CondVar released_;
   bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
+  Revocations revoked_ ABSL_GUARDED_BY(mutex_);
+  int lists_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 7;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // on the disk
   std::map<std::string, uint64_t> jobs_ ABSL_GUARDED_BY(mutex_);
@@ -142,6 +163,7 @@ class FakeGateway : public ShardGateway {
 class ForwardingGateway : public ShardGateway {
  public:
   explicit ForwardingGateway(std::shared_ptr<FakeGateway> shard) : shard_(std::move(shard)) {}
+  void NoteRevoked(const Revocations& told) override { shard_->NoteRevoked(told); }
   absl::StatusOr<ShardStatusReply> GetStatus() override { return shard_->GetStatus(); }
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
     return shard_->CreateJob(request);

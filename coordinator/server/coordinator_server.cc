@@ -16,6 +16,7 @@
 #include "coordinator/journal/sqlite_journal.h"
 #include "coordinator/server/coordinator.h"
 #include "coordinator/server/job_service.h"
+#include "coordinator/server/member_service.h"
 #include "coordinator/server/replica_service.h"
 #include "coordinator/shards/shard_gateway.h"
 
@@ -56,13 +57,22 @@ class CoordinatorServerImpl : public CoordinatorServer {
     }
     coordinator_ =
         std::make_unique<Coordinator>(cluster, std::move(shards), options.clock, std::move(opened));
+    if (options.authority.has_value()) {
+      RETURN_IF_ERROR(coordinator_->AskMembers(
+          [&](Members* members, Moment) { return members->UseAuthority(*options.authority); }));
+    }
     CallTable calls;
     AddJobCalls(coordinator_.get(), &fault_, &calls);
+    AddMemberCalls(coordinator_.get(), &fault_, &calls);
     AddReplicaCalls(coordinator_.get(), &fault_, &calls);
     RpcServerOptions server;
     server.address = options.address;
     server.tls = options.tls;
     server.insecure = options.insecure;
+    server.takes_strangers = [coordinator = coordinator_.get()] {
+      return coordinator->TakesJoiners();
+    };
+    server.membership = Guard::NotRevoked(coordinator_->revoked_keys());
     server.on_trouble = [coordinator = coordinator_.get()](const std::string& trouble) {
       coordinator->NoteTrouble(trouble);
     };

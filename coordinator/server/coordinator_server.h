@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/security/certificate_authority.h"
 #include "common/transport/frame/fault.h"
 #include "proto/cluster.pb.h"
 
@@ -25,6 +27,8 @@ class CoordinatorServer {
     bool insecure = false;
     // Where to keep its state, in a folder `coordinator`; "": in memory only.
     std::string state_dir;
+    // With which others may join; without one nobody can.
+    std::optional<CertificateAuthority> authority;
     // Of every RPC served and sent. Loopback only.
     FaultOptions fault;
     const Clock* clock = Clock::Real();
@@ -32,7 +36,7 @@ class CoordinatorServer {
 
   // Binds and serves; the shards and workers need not be there yet. Errors:
   // those of RpcServer::Start, of OpenSqliteJournal and FileLock::Take, INVALID_ARGUMENT for
-  // faults off the loopback.
+  // faults off the loopback, FAILED_PRECONDITION for another cluster's authority.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Start(Options options);
 
   virtual ~CoordinatorServer() = default;

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
 
 namespace monsoon {
 namespace {
 
-constexpr size_t kMostHostBytes = 64;
 constexpr size_t kMostTroubleBytes = 256;
 // No task joins so often: whoever says that it holds a higher incarnation is not believed.
 constexpr uint64_t kMostIncarnations = uint64_t{1} << 53;
@@ -19,9 +18,9 @@ constexpr uint64_t kMostIncarnations = uint64_t{1} << 53;
 void Note(const HeartbeatRequest& request, absl::Duration now, int64_t unix_ms, Member* member) {
   member->pid = request.pid();
   member->process = request.process();
-  member->device = request.device();
-  member->host = HostForPeople(request.host());
-  member->said = TroubleForPeople(request.trouble());
+  member->device = PeerText(request.device(), kMostPeerName);
+  member->host = PeerText(request.host(), kMostPeerName);
+  member->said = PeerText(request.trouble(), kMostTroubleBytes);
   member->threads = request.threads();
   member->last_seen = now;
   member->last_seen_ms = unix_ms;
@@ -40,20 +39,6 @@ std::string NameOf(uint32_t pid, const std::string& host) {
 }
 
 }  // namespace
-
-std::string HostForPeople(const std::string& host) {
-  std::string shown = host.substr(0, kMostHostBytes);
-  std::ranges::replace_if(
-      shown, [](unsigned char c) { return !absl::ascii_isgraph(c); }, '?');
-  return shown;
-}
-
-std::string TroubleForPeople(const std::string& trouble) {
-  std::string shown = trouble.substr(0, kMostTroubleBytes);
-  std::ranges::replace_if(
-      shown, [](unsigned char c) { return !absl::ascii_isprint(c); }, '?');
-  return shown;
-}
 
 absl::Status Membership::CheckSender(const HeartbeatRequest& request) const {
   const bool guest = request.guest() != 0;
@@ -187,7 +172,7 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
         "worker/%d is running already as %s, last heard %.1f s ago; %s is refused: each worker "
         "needs a --task of its own",
         worker, NameOf(member.pid, member.host), absl::ToDoubleSeconds(now - member.last_seen),
-        NameOf(request.pid(), HostForPeople(request.host()))));
+        NameOf(request.pid(), PeerText(request.host(), kMostPeerName))));
   }
   const bool first = member.state == Member::State::kNeverSeen;
   member.state = Member::State::kUp;

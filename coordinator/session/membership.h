@@ -48,10 +48,6 @@ struct Member {
   std::string trouble() const { return state == State::kUp ? said : ""; }
 };
 
-// A guest says what it likes, and people's terminals show it: printable, and not long.
-std::string HostForPeople(const std::string& host);
-std::string TroubleForPeople(const std::string& trouble);
-
 class Membership {
  public:
   struct Options {

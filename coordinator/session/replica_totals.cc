@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/peer_text.h"
 #include "coordinator/state/add_figures.h"
 
 namespace monsoon {
@@ -54,6 +55,9 @@ void ReplicaTotals::Record(uint32_t worker, uint64_t incarnation, const ReplicaS
   steps_ += stats.steps() - known.steps();
   examples_ += stats.examples() - known.examples();
   known = stats;
+  if (!known.waits_for().empty()) {
+    known.set_waits_for(PeerText(known.waits_for(), kMostPeerText));
+  }
 }
 
 ReplicaStats ReplicaTotals::Sum() const {

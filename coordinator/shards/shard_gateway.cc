@@ -3,11 +3,21 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "ps_server/client/shard_control.h"
 
 namespace monsoon {
 namespace {
+
+// What a shard says in words goes to people.
+void CleanTexts(ShardStatusReply* reply) {
+  reply->set_trouble(PeerText(reply->trouble(), kMostPeerText));
+  reply->set_state_dir(PeerText(reply->state_dir(), kMostPeerText));
+  for (ShardJobStatus& job : *reply->mutable_job()) {
+    job.set_checkpoint_error(PeerText(job.checkpoint_error(), kMostPeerText));
+  }
+}
 
 class ControlGateway : public ShardGateway {
  public:
@@ -21,8 +31,14 @@ class ControlGateway : public ShardGateway {
                                   options.tls)) {}
 
   void NoteJournal(const std::optional<JournalMark>& journal) override { journal_ = journal; }
+  void NoteRevoked(const Revocations& revoked) override { revoked_ = revoked; }
   absl::StatusOr<ShardStatusReply> GetStatus() override {
-    return status_->GetStatus(cluster_, journal_);
+    absl::StatusOr<ShardStatusReply> reply =
+        status_->GetStatus(cluster_, journal_, revoked_ ? &*revoked_ : nullptr);
+    if (reply.ok()) {
+      CleanTexts(&*reply);
+    }
+    return reply;
   }
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) override {
     return job_->CreateJob(request);
@@ -54,6 +70,7 @@ class ControlGateway : public ShardGateway {
  private:
   const std::string cluster_;
   std::optional<JournalMark> journal_;
+  std::optional<Revocations> revoked_;
   const std::unique_ptr<ShardControl> status_;
   const std::unique_ptr<ShardControl> session_;
   const std::unique_ptr<ShardControl> job_;

@@ -1,10 +1,10 @@
 // ShardGateway: one parameter server as the coordinator uses it. An interface,
 // so that tests and a simulator can stand in for the network.
 //
-// Thread safety: GetStatus, Vector and one of the others may run at once; NoteJournal is for the
-// thread that calls GetStatus. Every call
-// returns within a deadline; UNAVAILABLE and DEADLINE_EXCEEDED mean that the
-// shard was not reached. All calls are safe to repeat.
+// Thread safety: GetStatus, Vector and one of the others may run at once; NoteJournal and
+// NoteRevoked are for the thread that calls GetStatus. Every call returns within a deadline;
+// UNAVAILABLE and DEADLINE_EXCEEDED mean that the shard was not reached. All calls are safe to
+// repeat.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "coordinator/shards/shard_command.h"
 #include "proto/journal_mark.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/revocations.pb.h"
 #include "proto/tensor.pb.h"
 
 namespace monsoon {
@@ -31,6 +32,8 @@ class ShardGateway {
 
   // What the next GetStatus tells the shard of the coordinator's journal; nothing: it keeps none.
   virtual void NoteJournal(const std::optional<JournalMark>&) {}
+  // What GetStatus tells it from now on of members that were thrown out.
+  virtual void NoteRevoked(const Revocations&) {}
   // Short deadline.
   virtual absl::StatusOr<ShardStatusReply> GetStatus() = 0;
   virtual absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request) = 0;

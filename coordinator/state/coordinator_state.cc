@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/security/member_book.h"
+#include "common/security/token_book.h"
 #include "coordinator/state/apply.h"
 #include "coordinator/state/sorted_list.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -30,6 +32,24 @@ DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
     job.add_shard_epoch(0);
   }
   return job;
+}
+
+// Tokens and members. A refused update must not leave an empty list where there was none: that
+// would be other bytes.
+absl::Status ApplyToMembers(const StateUpdate& update, CoordinatorSnapshot* snapshot) {
+  const bool had_tokens = snapshot->has_tokens();
+  const bool had_members = snapshot->has_members();
+  const absl::Status status =
+      update.has_token_changed()
+          ? TokenBook::Apply(update.token_changed(), snapshot->mutable_tokens())
+          : MemberBook::Apply(update.member_changed(), snapshot->mutable_members());
+  if (!status.ok() && !had_tokens) {
+    snapshot->clear_tokens();
+  }
+  if (!status.ok() && !had_members) {
+    snapshot->clear_members();
+  }
+  return status;
 }
 
 }  // namespace
@@ -79,6 +99,9 @@ absl::Status CoordinatorState::ApplyToCluster(const StateUpdate& update) {
     *(known ? list->Mutable(index) : InsertAt(list, index)) = seen;
     return absl::OkStatus();
   }
+  if (update.has_token_changed() || update.has_member_changed()) {
+    return ApplyToMembers(update, &snapshot_);
+  }
   return absl::InternalError("an update of no cluster");
 }
 
@@ -89,6 +112,8 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
     case StateUpdate::kTermTaken:
     case StateUpdate::kJournalNamed:
     case StateUpdate::kShardSeen:
+    case StateUpdate::kTokenChanged:
+    case StateUpdate::kMemberChanged:
       return ApplyToCluster(update);
     default:
       break;
@@ -131,6 +156,8 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kTermTaken:
     case StateUpdate::kJournalNamed:
     case StateUpdate::kShardSeen:
+    case StateUpdate::kTokenChanged:
+    case StateUpdate::kMemberChanged:
     case StateUpdate::kJobSubmitted:
     case StateUpdate::kJobRemoved:
       return absl::FailedPreconditionError("an update of nothing");

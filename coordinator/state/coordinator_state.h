@@ -4,9 +4,10 @@
 // Here: jobs with their plans, stages, reasons and events; sessions, and what each
 // replica was told last; incarnation counters; the data that is done; test-set
 // results; iterations; generations of checkpoints; pushes that are lost; failures, exclusions and
-// fingerprints; the blocks that replicas hold; the figures of sessions that are closed. Not
-// here, since it is found out anew: members and shards (heartbeats, polls), contributions
-// of an evaluation, statistics of open sessions, rates, commands under way.
+// fingerprints; the blocks that replicas hold; the figures of sessions that are closed; tokens to
+// join with, and who has joined. Not here, since it is found out anew: which workers and shards are
+// there (heartbeats, polls), contributions of an evaluation, statistics of open sessions, rates,
+// commands under way.
 //
 // A pure class: no time, randomness, files or threads. Not thread safe.
 #pragma once

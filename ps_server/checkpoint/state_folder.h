@@ -4,6 +4,7 @@
 //   STATE_DIR/ps-I/epoch   the number of its newest life
 //   STATE_DIR/ps-I/written that of the newest one that has written a part (LastWriterPath)
 //   STATE_DIR/ps-I/coordinator  the newest journal of a coordinator that it heard of (HeardJournal)
+//   STATE_DIR/ps-I/revoked the keys of members that were thrown out (KeptRevocations)
 //   STATE_DIR/ps-I/marks   what its sessions have got so far (MarksFolder)
 //
 // beside the checkpoints in STATE_DIR/jobs (common/checkpoint). Each start claims an

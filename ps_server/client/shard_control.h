@@ -17,6 +17,7 @@
 #include "common/transport/frame/fault.h"
 #include "proto/journal_mark.pb.h"
 #include "proto/parameter_server.pb.h"
+#include "proto/revocations.pb.h"
 
 namespace monsoon {
 
@@ -35,9 +36,10 @@ class ShardControl {
 
   // All jobs, a page a call. FailedPrecondition when the server speaks another
   // protocol version or belongs to another cluster; "" does not check the cluster. `journal` is
-  // the coordinator's.
+  // the coordinator's, `revoked` what it tells of members that were thrown out; null: nothing.
   virtual absl::StatusOr<ShardStatusReply> GetStatus(
-      const std::string& cluster, const std::optional<JournalMark>& journal = std::nullopt) = 0;
+      const std::string& cluster, const std::optional<JournalMark>& journal = std::nullopt,
+      const Revocations* revoked = nullptr) = 0;
 
   // ResourceExhausted with the sum when the job does not fit the shard's
   // memory; AlreadyExists when the job exists with other content.

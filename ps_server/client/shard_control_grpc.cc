@@ -29,8 +29,12 @@ class GrpcShardControl final : public ShardControl {
   const std::string& address() const override { return address_; }
 
   absl::StatusOr<ShardStatusReply> GetStatus(const std::string& cluster,
-                                             const std::optional<JournalMark>& journal) override {
+                                             const std::optional<JournalMark>& journal,
+                                             const Revocations* revoked) override {
     ShardStatusRequest request;
+    if (revoked != nullptr) {
+      *request.mutable_revoked() = *revoked;
+    }
     if (journal.has_value()) {
       *request.mutable_journal() = *journal;
     }
@@ -43,6 +47,7 @@ class GrpcShardControl final : public ShardControl {
                                                 status.job_size(), " jobs it says there are more"));
       }
       const ShardJobStatus& last = status.job(status.job_size() - 1);
+      request.clear_revoked();
       request.set_after_job(last.job());
       request.set_after_job_term(last.job_term());
       ASSIGN_OR_RETURN(ShardStatusReply page, Page(request));

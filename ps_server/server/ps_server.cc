@@ -14,6 +14,7 @@
 #include "common/transport/frame_listener.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/checkpoint/heard_journal.h"
+#include "ps_server/checkpoint/kept_revocations.h"
 #include "ps_server/checkpoint/marks_folder.h"
 #include "ps_server/checkpoint/state_folder.h"
 #include "ps_server/server/service.h"
@@ -67,17 +68,20 @@ class GrpcPsServer final : public PsServer {
         shard_(MakeShardOptions(options, shard_epoch_, marks_.get())),
         keeper_(MakeKeeper(options, folder_.get(), marks_.get())),
         journal_(PosixStorage(), folder_ == nullptr ? "" : folder_->own_folder() + "/coordinator"),
+        revoked_(PosixStorage(), folder_ == nullptr ? "" : folder_->own_folder() + "/revoked",
+                 Clock::Real()->WallTime()),
         handler_(&shard_),
         listener_(&handler_, {options.message_memory_bytes, options.fault, options.shared_memory}) {
     service_ = std::make_unique<ParameterServerService>(
-        &shard_, keeper_.get(), &journal_, listener_.frames(), options.message_memory_bytes,
-        listener_.offer(), &trouble_);
+        &shard_, keeper_.get(), &journal_, &revoked_, listener_.frames(),
+        options.message_memory_bytes, listener_.offer(), &trouble_);
   }
 
   absl::Status Listen(const PsServerOptions& options) {
     return listener_.Listen({.address = options.address,
                              .tls = options.tls,
                              .insecure = options.insecure,
+                             .membership = Guard::NotRevoked(&revoked_.keys()),
                              .on_trouble = [this](const std::string& text) { trouble_.Set(text); }},
                             service_->Calls());
   }
@@ -113,6 +117,7 @@ class GrpcPsServer final : public PsServer {
   Shard shard_;
   const std::unique_ptr<CheckpointKeeper> keeper_;  // null without a folder; holds jobs of shard_
   HeardJournal journal_;
+  KeptRevocations revoked_;
   ShardFrameHandler handler_;
   LatestText trouble_;                               // of its address, as listener_ says
   std::unique_ptr<ParameterServerService> service_;  // served by listener_ to its end

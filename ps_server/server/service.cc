@@ -5,11 +5,14 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
+#include "common/security/identity.h"
 #include "common/transport/frame/in_flight.h"
 
 namespace monsoon {
@@ -27,21 +30,39 @@ uint64_t ResidentBytes() {
   return read == 2 ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+// Nobody else says who is thrown out.
+absl::Status CheckIsCoordinator(const Caller& caller) {
+  const bool is_it = caller.open || (caller.member.has_value() &&
+                                     caller.member->identity.role == Role::kCoordinator);
+  return is_it
+             ? absl::OkStatus()
+             : absl::PermissionDeniedError(absl::StrCat(
+                   caller.member.has_value() ? MemberName(caller.member->identity) : caller.address,
+                   " tells of members that were thrown out, and is not the coordinator"));
+}
+
 }  // namespace
 
 template <typename Request, typename Serve>
 void ParameterServerService::Add(const char* method, Serve serve, CallTable* calls) {
   calls->Add<Request>(absl::StrCat("/monsoon.ParameterServer/", method), frames_->faults(),
-                      [this, serve](const Request& request) {
+                      [this, serve](const Caller& caller, const Request& request) {
                         const InFlight::Scope scope(frames_->in_flight());
-                        return serve(request);
+                        if constexpr (std::is_invocable_v<Serve, const Caller&, const Request&>) {
+                          return serve(caller, request);
+                        } else {
+                          return serve(request);
+                        }
                       });
 }
 
 CallTable ParameterServerService::Calls() {
   CallTable calls;
   Add<ShardStatusRequest>(
-      "GetStatus", [this](const ShardStatusRequest& request) { return GetStatus(request); },
+      "GetStatus",
+      [this](const Caller& caller, const ShardStatusRequest& request) {
+        return GetStatus(caller, request);
+      },
       &calls);
   Add<CreateShardJobRequest>(
       "CreateJob", [this](const CreateShardJobRequest& request) { return CreateJob(request); },
@@ -76,7 +97,7 @@ CallTable ParameterServerService::Calls() {
 }
 
 absl::StatusOr<ShardStatusReply> ParameterServerService::GetStatus(
-    const ShardStatusRequest& request) const {
+    const Caller& caller, const ShardStatusRequest& request) const {
   ASSIGN_OR_RETURN(ShardStatusReply reply, shard_->GetStatus(request));
   if (keeper_ != nullptr) {
     keeper_->FillStatus(&reply);
@@ -86,6 +107,11 @@ absl::StatusOr<ShardStatusReply> ParameterServerService::GetStatus(
   } else if (const std::optional<JournalMark> newest = journal_->newest()) {
     *reply.mutable_journal() = *newest;
   }
+  if (request.has_revoked()) {
+    RETURN_IF_ERROR(CheckIsCoordinator(caller));
+    revoked_->Hear(request.revoked(), Clock::Real()->WallTime());
+  }
+  reply.set_revoked_version(revoked_->version());
   reply.set_pid(static_cast<uint32_t>(getpid()));
   reply.set_rss_bytes(ResidentBytes());
   reply.set_message_memory_bytes(message_memory_bytes_);

@@ -7,26 +7,30 @@
 #include <cstdint>
 
 #include "common/base/latest_text.h"
+#include "common/security/caller.h"
 #include "common/transport/frame/frame_server.h"
 #include "common/transport/grpc/call_table.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/checkpoint/heard_journal.h"
+#include "ps_server/checkpoint/kept_revocations.h"
 #include "ps_server/shard/shard.h"
 
 namespace monsoon {
 
 class ParameterServerService {
  public:
-  // `shard`, `keeper`, `journal` and `frames` outlive the service. `keeper` is null for a server
-  // in memory only. `shared_memory` is what status replies offer; a default one:
+  // `shard`, `keeper`, `journal`, `revoked` and `frames` outlive the service. `keeper` is null for
+  // a server in memory only. `shared_memory` is what status replies offer; a default one:
   // nothing. `trouble`, which outlives it too, is what they say of themselves.
   ParameterServerService(Shard* shard, CheckpointKeeper* keeper, HeardJournal* journal,
-                         FrameServer* frames, uint64_t message_memory_bytes,
-                         const SharedMemoryOffer& shared_memory, const LatestText* trouble)
+                         KeptRevocations* revoked, FrameServer* frames,
+                         uint64_t message_memory_bytes, const SharedMemoryOffer& shared_memory,
+                         const LatestText* trouble)
       : shard_(shard),
         keeper_(keeper),
         journal_(journal),
+        revoked_(revoked),
         frames_(frames),
         message_memory_bytes_(message_memory_bytes),
         shared_memory_(shared_memory),
@@ -40,7 +44,8 @@ class ParameterServerService {
   template <typename Request, typename Serve>
   void Add(const char* method, Serve serve, CallTable* calls);
 
-  absl::StatusOr<ShardStatusReply> GetStatus(const ShardStatusRequest& request) const;
+  absl::StatusOr<ShardStatusReply> GetStatus(const Caller& caller,
+                                             const ShardStatusRequest& request) const;
   absl::StatusOr<CreateShardJobReply> CreateJob(const CreateShardJobRequest& request);
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request);
   absl::Status DeleteJob(const DeleteShardJobRequest& request);
@@ -52,6 +57,7 @@ class ParameterServerService {
   Shard* const shard_;
   CheckpointKeeper* const keeper_;  // null: in memory only
   HeardJournal* const journal_;
+  KeptRevocations* const revoked_;
   FrameServer* const frames_;
   const uint64_t message_memory_bytes_;
   const SharedMemoryOffer shared_memory_;

@@ -72,6 +72,7 @@ ROOMS = {
         "checkpoints slices",
         "downpour sandblaster",
         "replicas",
+        "members",
         "status",
         "core",
         "chaos server launcher",

@@ -53,7 +53,7 @@ class Minimizer : public BatchSeat {
     }
   }
 
-  bool Runs() override { return !life_.over() && coordinator_->core().BatchRuns(batch_); }
+  bool Runs() override { return !life_.over() && coordinator_->core().batches().Runs(batch_); }
 
   absl::StatusOr<BatchResult> Evaluate(uint64_t evaluation, const std::string& w,
                                        bool probe) override {
@@ -87,7 +87,7 @@ class Minimizer : public BatchSeat {
   }
 
   void AwaitCheckpoint() override {
-    while (!life_.over() && coordinator_->core().BatchWaits(batch_)) {
+    while (!life_.over() && coordinator_->core().batches().Waits(batch_)) {
       Wait();
     }
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/security/access.h"
 #include "grpc/grpc_security_constants.h"
@@ -10,6 +11,17 @@
 #include "grpcpp/server_context.h"
 
 namespace monsoon {
+
+Guard::Membership Guard::NotRevoked(const RevokedKeys* revoked) {
+  return [revoked](const Peer& member) {
+    return revoked->Contains(member.key_fingerprint)
+               ? absl::PermissionDeniedError(absl::StrCat(
+                     MemberName(member.identity), " was thrown out of cluster ",
+                     member.identity.cluster,
+                     " (`coordinator member revoke` there); ask for a new token and join again"))
+               : absl::OkStatus();
+  };
+}
 
 absl::StatusOr<Caller> Guard::Identify(const grpc::ServerContextBase& context) const {
   Caller caller{.address = context.peer(), .open = tls_ == nullptr};

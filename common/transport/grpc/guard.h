@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/security/caller.h"
+#include "common/security/revocations.h"
 #include "common/transport/grpc/tls.h"
 
 namespace grpc {
@@ -24,6 +25,8 @@ class Guard {
  public:
   // Says why a member is one no more (revoked); OK: it is one.
   using Membership = std::function<absl::Status(const Peer& member)>;
+  // That he is none whose key was revoked. `revoked` outlives it.
+  static Membership NotRevoked(const RevokedKeys* revoked);
 
   // Open to all.
   Guard() = default;

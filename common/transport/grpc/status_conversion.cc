@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/base/utf8.h"
 
@@ -17,6 +18,9 @@ bool SaysNobodyListens(const grpc::Status& status) {
          (absl::StrContains(status.error_message(), "Connection refused") ||
           absl::StrContains(status.error_message(), "No such file or directory"));
 }
+
+// gRPC lets no more through.
+constexpr size_t kMostErrorBytes = 8 << 10;
 
 struct Words {
   absl::string_view raw;  // a part of gRPC's text, in lower case
@@ -100,7 +104,9 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), InPlainWords(status));
+  // Of several mistakes each has its line.
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()),
+                      PeerLines(InPlainWords(status), kMostErrorBytes));
   if (SaysNobodyListens(status)) {
     MarkNobodyListens(&result);
   }
