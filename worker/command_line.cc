@@ -186,6 +186,9 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   ASSIGN_OR_RETURN(command.worker.tls, OwnTls({.cluster = cluster.name(),
                                                .coordinator = cluster.coordinator().address(),
                                                .role = Role::kWorker,
+                                               .name = command.worker.guest != 0
+                                                           ? ""
+                                                           : absl::StrCat(command.worker.task),
                                                .insecure = command.worker.insecure},
                                               &SystemEnvironmentVariable));
   return command;
