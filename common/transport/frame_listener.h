@@ -51,7 +51,7 @@ class FrameListener {
   // Binds and serves over gRPC, with `calls` beside the frames. Errors as of
   // RpcServer::Start. Once; without it there is shared memory only.
   struct Endpoint {
-    std::string address;    // host:port, unix:PATH or unix-abstract:NAME
+    std::string address;    // host:port or unix:PATH
     bool insecure = false;  // allows an address that other machines can reach
     // RpcServerOptions.on_trouble.
     std::function<void(const std::string&)> on_trouble = nullptr;

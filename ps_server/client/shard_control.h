@@ -22,7 +22,7 @@ namespace monsoon {
 
 class ShardControl {
  public:
-  // Connects lazily. `address` is host:port, unix:PATH or unix-abstract:NAME.
+  // Connects lazily. `address` is host:port or unix:PATH.
   static std::unique_ptr<ShardControl> Create(std::string address, absl::Duration deadline,
                                               FaultOptions fault = {});
   virtual ~ShardControl() = default;

@@ -71,7 +71,7 @@ class GrpcPsServer final : public PsServer {
         listener_(&handler_, {options.message_memory_bytes, options.fault, options.shared_memory}) {
     service_ = std::make_unique<ParameterServerService>(
         &shard_, keeper_.get(), &journal_, listener_.frames(), options.message_memory_bytes,
-        listener_.offer(), &trouble_);
+        [this] { return listener_.offer(); }, &trouble_);
   }
 
   absl::Status Listen(const PsServerOptions& options) {

@@ -15,7 +15,7 @@ namespace monsoon {
 struct PsServerOptions {
   std::string cluster;
   uint32_t task = 0;
-  std::string address;  // host:port, unix:PATH or unix-abstract:NAME
+  std::string address;  // host:port or unix:PATH
   bool insecure = false;
   uint64_t memory_limit_bytes = uint64_t{4096} << 20;
   std::string memory_limit_is = "ps.memory_limit_mib in the cluster file";  // for people

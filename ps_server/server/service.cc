@@ -90,8 +90,8 @@ absl::StatusOr<ShardStatusReply> ParameterServerService::GetStatus(
   reply.set_rss_bytes(ResidentBytes());
   reply.set_message_memory_bytes(message_memory_bytes_);
   reply.set_trouble(trouble_->Get());
-  if (!shared_memory_.socket().empty()) {
-    *reply.mutable_shared_memory() = shared_memory_;
+  if (SharedMemoryOffer offer = shared_memory_(); !offer.socket().empty()) {
+    *reply.mutable_shared_memory() = std::move(offer);
   }
   return reply;
 }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "common/base/latest_text.h"
 #include "common/transport/frame/frame_server.h"
@@ -19,17 +21,18 @@ namespace monsoon {
 class ParameterServerService {
  public:
   // `shard`, `keeper`, `journal` and `frames` outlive the service. `keeper` is null for a server
-  // in memory only. `shared_memory` is what status replies offer; a default one:
-  // nothing. `trouble`, which outlives it too, is what they say of themselves.
+  // in memory only. `shared_memory` says what status replies offer; one without a
+  // socket: nothing. `trouble`, which outlives it too, is what they say of themselves.
   ParameterServerService(Shard* shard, CheckpointKeeper* keeper, HeardJournal* journal,
                          FrameServer* frames, uint64_t message_memory_bytes,
-                         const SharedMemoryOffer& shared_memory, const LatestText* trouble)
+                         std::function<SharedMemoryOffer()> shared_memory,
+                         const LatestText* trouble)
       : shard_(shard),
         keeper_(keeper),
         journal_(journal),
         frames_(frames),
         message_memory_bytes_(message_memory_bytes),
-        shared_memory_(shared_memory),
+        shared_memory_(std::move(shared_memory)),
         trouble_(trouble) {}
 
   // What the server serves. This outlives the table.
@@ -54,7 +57,7 @@ class ParameterServerService {
   HeardJournal* const journal_;
   FrameServer* const frames_;
   const uint64_t message_memory_bytes_;
-  const SharedMemoryOffer shared_memory_;
+  const std::function<SharedMemoryOffer()> shared_memory_;
   const LatestText* const trouble_;
 };
 

@@ -5,16 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status.h"
-#include "common/testing/unique_name.h"
+#include "common/testing/socket_folder.h"
 
 namespace monsoon {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(20);
-
-std::string FreshAddress() {
-  return absl::StrCat("unix-abstract:monsoon-test-", testing::UniqueName());
-}
 
 }  // namespace
 
@@ -56,7 +52,7 @@ TestJobOptions SmallJob() {
 absl::StatusOr<std::unique_ptr<TestShards>> TestShards::Start(const TestShardsOptions& options) {
   std::unique_ptr<TestShards> shards(new TestShards(options));
   for (uint32_t i = 0; i < options.shards; ++i) {
-    shards->addresses_.push_back(FreshAddress());
+    shards->addresses_.push_back(testing::UniqueSocketAddress());
     ASSIGN_OR_RETURN(std::unique_ptr<PsServer> server, shards->StartServer(i));
     shards->servers_.push_back(std::move(server));
     shards->controls_.push_back(ShardControl::Create(shards->addresses_[i], kDeadline));

@@ -1,7 +1,5 @@
 #include "common/transport/grpc/rpc_server.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "common/transport/grpc/health_service.h"
 #include "common/transport/grpc/listen_sockets.h"
 #include "common/transport/grpc/reachability.h"
+#include "common/transport/grpc/unix_listener.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -92,6 +91,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
       CallService::Create(std::move(calls), options.call_limits, &server->connections_);
   server->address_ = options.address;
   server->socket_path_ = listening.path;
+  server->socket_inode_ = listening.inode;
   if (listening.port != 0) {
     server->port_ = listening.port;
     server->address_ =
@@ -146,7 +146,7 @@ RpcServer::~RpcServer() {
 void RpcServer::Shutdown(absl::Duration grace) {
   // gRPC drops descriptors that come once it is shutting down.
   if (accept_loop_ != nullptr && !socket_path_.empty()) {
-    unlink(socket_path_.c_str());
+    RemoveSocketFile(socket_path_, socket_inode_);
   }
   accept_loop_.reset();
   if (server_ == nullptr) {

@@ -1,20 +1,24 @@
 #include "common/transport/shm/host_id.h"
 
-#include <unistd.h>
-
 #include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace monsoon {
 
-std::string HostId() {
+std::string HostId(const std::string& folder_id) {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
-  char name_space[64];
-  const ssize_t size = readlink("/proc/self/ns/net", name_space, sizeof(name_space));
-  if (!std::getline(file, boot) || boot.empty() || size <= 0) {
+  if (!std::getline(file, boot) || boot.empty()) {
     return "";
   }
-  return boot + " " + std::string(name_space, static_cast<size_t>(size));
+  return absl::StrCat(boot, " ", folder_id);
+}
+
+bool IsThisHost(absl::string_view id) {
+  const std::string host = HostId("");
+  return !host.empty() && absl::StartsWith(id, host);
 }
 
 }  // namespace monsoon
