@@ -1,5 +1,7 @@
 #include "common/transport/shm/host_id.h"
 
+#include <unistd.h>
+
 #include <fstream>
 
 #include "absl/strings/match.h"
@@ -10,10 +12,13 @@ namespace monsoon {
 std::string HostId(const std::string& folder_id) {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
-  if (!std::getline(file, boot) || boot.empty()) {
+  char network[64];
+  const ssize_t size = readlink("/proc/self/ns/net", network, sizeof(network));
+  if (!std::getline(file, boot) || boot.empty() || size <= 0) {
     return "";
   }
-  return absl::StrCat(boot, " ", folder_id);
+  return absl::StrCat(boot, " ", absl::string_view(network, static_cast<size_t>(size)), " ",
+                      folder_id);
 }
 
 bool IsThisHost(absl::string_view id) {

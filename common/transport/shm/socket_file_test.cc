@@ -190,7 +190,8 @@ TEST_F(SocketFileTest, NobodyWhoListensIsUnavailable) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr(offer.socket())));
 }
 
-TEST(HostIdTest, IsOfTheKernelAndTheFolder) {
+TEST(HostIdTest, IsOfTheKernelTheNetworkAndTheFolder) {
+  EXPECT_THAT(HostId("1:2"), HasSubstr(" net:["));
   EXPECT_EQ(HostId("1:2"), HostId("1:2"));
   EXPECT_NE(HostId("1:2"), HostId("1:3"));
   EXPECT_TRUE(IsThisHost(HostId("1:2")));
