@@ -270,14 +270,14 @@ TEST_P(ClientServerTest, AnAbsentShardIsNamedAtTheDeadline) {
   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2, .transport = GetParam()}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(SmallJob()));
   ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards->OpenSession(job, 0));
-  options.addresses[1] = "unix-abstract:monsoon-nobody-is-here";
+  options.addresses[1] = "unix:monsoon-nobody-is-here";
   options.deadline = absl::Milliseconds(300);
   ASSERT_OK_AND_ASSIGN(auto client, ParameterClient::Create(options));
   Vector parameters(job.map.size());
-  EXPECT_THAT(client->Fetch(parameters, nullptr, nullptr),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       AllOf(HasSubstr("ps/1 at unix-abstract:monsoon-nobody-is-here"),
-                             HasSubstr("last error"))));
+  EXPECT_THAT(
+      client->Fetch(parameters, nullptr, nullptr),
+      StatusIs(absl::StatusCode::kDeadlineExceeded,
+               AllOf(HasSubstr("ps/1 at unix:monsoon-nobody-is-here"), HasSubstr("last error"))));
   client->Cancel();
   EXPECT_THAT(client->Fetch(parameters, nullptr, nullptr),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("")));

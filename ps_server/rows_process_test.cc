@@ -19,8 +19,8 @@
 #include "common/model/shard_map.h"
 #include "common/model/table_info.h"
 #include "common/process/subprocess.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
-#include "common/testing/unique_name.h"
 #include "gtest/gtest.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/shard_control.h"
@@ -85,7 +85,7 @@ class RowsProcessTest : public ::testing::TestWithParam<Transport> {
     return control_->Checkpoint(order).status();
   }
 
-  const std::string address_ = absl::StrCat("unix-abstract:monsoon-test-", testing::UniqueName());
+  const std::string address_ = testing::UniqueSocketAddress();
   std::string folder_;
   std::unique_ptr<Subprocess> process_;
   std::unique_ptr<ShardControl> control_;

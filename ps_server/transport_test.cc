@@ -17,6 +17,7 @@
 #include "common/transport/shm/byte_ring.h"
 #include "common/transport/shm/frame_channel.h"
 #include "common/transport/shm/memory_file.h"
+#include "common/transport/shm/socket_file.h"
 #include "common/transport/shm/unix_socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -158,7 +159,7 @@ struct RawClient {
 
 absl::StatusOr<RawClient> Hello(const SharedMemoryOffer& offer, uint32_t protocol_version) {
   RawClient client;
-  ASSIGN_OR_RETURN(client.socket, ConnectAbstract(offer.socket()));
+  ASSIGN_OR_RETURN(client.socket, ConnectToOffer(offer));
   ASSIGN_OR_RETURN(const MemoryFile bell, MemoryFile::Create("bell", sizeof(Bell)));
   ASSIGN_OR_RETURN(client.bell, bell.Map(MemoryFile::Access::kReadWrite));
   SharedMemoryRequest request;
@@ -245,7 +246,7 @@ TEST(SharedMemoryServerTest, BadGreetingsAreRefused) {
   const SharedMemoryOffer offer = StatusOf(shards.get(), 0).shared_memory();
   EXPECT_THAT(Hello(offer, kProtocolVersion + 1).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol")));
-  ASSERT_OK_AND_ASSIGN(const UniqueFd socket, ConnectAbstract(offer.socket()));
+  ASSERT_OK_AND_ASSIGN(const UniqueFd socket, ConnectToOffer(offer));
   ASSERT_OK(SendSocketMessage(socket.get(), std::string(100, '\xff'), {}));
   ASSERT_OK_AND_ASSIGN(const SocketMessage message, ReceiveSocketMessage(socket.get(), kDeadline));
   EXPECT_TRUE(message.fds.empty());
@@ -278,11 +279,11 @@ TEST(SharedMemoryServerTest, SilentStrangersLockNobodyOut) {
   const SharedMemoryOffer offer = StatusOf(shards.get(), 0).shared_memory();
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 200; ++i) {
-    ASSERT_OK_AND_ASSIGN(silent.emplace_back(), ConnectAbstract(offer.socket()));
+    ASSERT_OK_AND_ASSIGN(silent.emplace_back(), ConnectToOffer(offer));
   }
   EXPECT_OK(Hello(offer, kProtocolVersion));
   for (int i = 0; i < 200; ++i) {
-    ASSERT_OK_AND_ASSIGN(silent.emplace_back(), ConnectAbstract(offer.socket()));
+    ASSERT_OK_AND_ASSIGN(silent.emplace_back(), ConnectToOffer(offer));
   }
   EXPECT_OK(Hello(offer, kProtocolVersion));
 }

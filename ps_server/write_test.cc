@@ -11,8 +11,8 @@
 #include "common/base/mutex.h"
 #include "common/base/xxh3.h"
 #include "common/model/shard_map.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
-#include "common/testing/unique_name.h"
 #include "common/transport/frame_listener.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,7 +87,7 @@ class WriteTest : public ::testing::Test {
     for (uint32_t shard = 0; shard < kShards; ++shard) {
       listeners_.push_back(std::make_unique<FrameListener>(
           &handlers_[shard], FrameListenerOptions{.shared_memory = false}));
-      options_.addresses.push_back(absl::StrCat("unix-abstract:", testing::UniqueName()));
+      options_.addresses.push_back(testing::UniqueSocketAddress());
       ASSERT_OK(listeners_[shard]->Listen({.address = options_.addresses[shard]}, {}));
     }
     ASSERT_OK_AND_ASSIGN(client_, ParameterClient::Create(options_));

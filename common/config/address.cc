@@ -14,12 +14,11 @@
 namespace monsoon {
 namespace {
 
-constexpr char kForms[] = "use host:port, [ipv6]:port, unix:PATH or unix-abstract:NAME";
+constexpr char kForms[] = "use host:port, [ipv6]:port or unix:PATH";
 constexpr char kUnix[] = "unix:";
 constexpr char kUnixAbstract[] = "unix-abstract:";
 
-absl::StatusOr<Address> UnixAddress(Address::Kind kind, const std::string& path,
-                                    const std::string& text) {
+absl::StatusOr<Address> UnixAddress(const std::string& path, const std::string& text) {
   if (path.empty()) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" has an empty name"));
   }
@@ -29,7 +28,7 @@ absl::StatusOr<Address> UnixAddress(Address::Kind kind, const std::string& path,
                                                    " at most"));
   }
   Address address;
-  address.kind = kind;
+  address.kind = Address::Kind::kUnix;
   address.path = path;
   return address;
 }
@@ -81,10 +80,12 @@ std::string CanonicalHost(const std::string& host) {
 
 absl::StatusOr<Address> ParseAddress(const std::string& text) {
   if (absl::StartsWith(text, kUnixAbstract)) {
-    return UnixAddress(Address::Kind::kUnixAbstract, text.substr(sizeof(kUnixAbstract) - 1), text);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", text, "\" is an abstract Unix socket, to which every user of the machine ",
+        "can connect: use unix:PATH, as in unix:/run/user/1000/ps0"));
   }
   if (absl::StartsWith(text, kUnix)) {
-    return UnixAddress(Address::Kind::kUnix, text.substr(sizeof(kUnix) - 1), text);
+    return UnixAddress(text.substr(sizeof(kUnix) - 1), text);
   }
   if (const std::string complaint = Ipv6Complaint(text); !complaint.empty()) {
     return absl::InvalidArgumentError(complaint);

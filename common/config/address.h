@@ -1,5 +1,5 @@
-// Addresses of tasks: `host:port`, `[ipv6]:port`, `unix:PATH` or
-// `unix-abstract:NAME`, as gRPC takes them.
+// Addresses of tasks: `host:port`, `[ipv6]:port` or `unix:PATH`, as gRPC takes them. Abstract Unix
+// sockets, which gRPC takes too, are none: no mode keeps other users away from them.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace monsoon {
 inline constexpr size_t kMaxUnixPathBytes = 107;
 
 struct Address {
-  enum class Kind { kTcp, kUnix, kUnixAbstract };
+  enum class Kind { kTcp, kUnix };
   Kind kind = Kind::kTcp;
   std::string host;   // kTcp: a name or address, without brackets
   uint16_t port = 0;  // kTcp: 0 lets the system choose
-  std::string path;   // kUnix: a path; kUnixAbstract: a name
+  std::string path;   // kUnix
 };
 
 // InvalidArgument says what is wrong with the text. Does not resolve names.

@@ -297,6 +297,12 @@ const std::vector<BrokenFile>& Foreign() {
        "::1:2222",
        {"FILE:3:15: error: ps[0].address: \"::1:2222\" is an IPv6 address without brackets: write "
         "[::1]:2222"}},
+      {"AbstractUnixSocket",
+       "127.0.0.1:2222",
+       "unix-abstract:ps0",
+       {"FILE:3:15: error: ps[0].address: \"unix-abstract:ps0\" is an abstract Unix socket, to "
+        "which "
+        "every user of the machine can connect: use unix:PATH, as in unix:/run/user/1000/ps0"}},
   };
   return *cases;
 }

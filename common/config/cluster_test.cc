@@ -14,13 +14,13 @@ using testing::StatusIs;
 TEST(LoadCluster, FillsInDefaults) {
   const std::string path = testing::MakeFolder("cluster") + "/c.textproto";
   testing::WriteFile(path, R"(# A comment; lists, commas and <> are protobuf text too.
-coordinator: < address: 'unix-abstract:' "c" >, ps: [{ address: "unix-abstract:a" }, {
-address: "unix-abstract:b" message_memory_mib: 0x10 }]
-worker { address: "unix-abstract:w" device: 2 };)");
+coordinator: < address: 'unix:' "c" >, ps: [{ address: "unix:a" }, {
+address: "unix:b" message_memory_mib: 0x10 }]
+worker { address: "unix:w" device: 2 };)");
   ASSERT_OK_AND_ASSIGN(const LoadedCluster loaded, LoadCluster(path));
   EXPECT_EQ(loaded.path, path);
   EXPECT_EQ(loaded.cluster.name(), "monsoon");
-  EXPECT_EQ(loaded.cluster.coordinator().address(), "unix-abstract:c");
+  EXPECT_EQ(loaded.cluster.coordinator().address(), "unix:c");
   ASSERT_EQ(loaded.cluster.ps_size(), 2);
   EXPECT_EQ(loaded.cluster.ps(0).memory_limit_mib(), 4096u);
   EXPECT_EQ(loaded.cluster.ps(0).message_memory_mib(), 256u);
@@ -93,10 +93,10 @@ TEST(LoadCluster, SurvivesBottomlessNesting) {
 
 TEST(ValidateCluster, JudgesAMessageWithoutAFile) {
   Cluster cluster;
-  cluster.mutable_coordinator()->set_address("unix-abstract:c");
+  cluster.mutable_coordinator()->set_address("unix:c");
   EXPECT_THAT(ValidateCluster(cluster), StatusIs(absl::StatusCode::kInvalidArgument,
                                                  HasSubstr("error: ps: a cluster needs")));
-  cluster.add_ps()->set_address("unix-abstract:p");
+  cluster.add_ps()->set_address("unix:p");
   EXPECT_OK(ValidateCluster(cluster));
 }
 

@@ -241,11 +241,11 @@ class OnCluster : public ::testing::Test {
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(job_, LoadJob(WriteJob(testing::ValidJob())));
     AddShards(1);
-    cluster_.add_worker()->set_address("unix-abstract:w");
+    cluster_.add_worker()->set_address("unix:w");
   }
   void AddShards(int count) {
     for (int i = 0; i < count; ++i) {
-      cluster_.add_ps()->set_address("unix-abstract:p");
+      cluster_.add_ps()->set_address("unix:p");
     }
   }
   Job job_;

@@ -429,7 +429,7 @@ stop { epochs: 1 }
 TEST(JoinedCheckTest, TablesMustFitTheirShardsOnceAllRowsAreTouched) {
   Cluster cluster;
   cluster.set_name("c");
-  cluster.add_ps()->set_address("unix-abstract:p0");
+  cluster.add_ps()->set_address("unix:p0");
   cluster.mutable_ps(0)->set_memory_limit_mib(1);
   Job job = JoinedWithTable();
   Table* const table = job.mutable_model()->mutable_table(0);
@@ -457,7 +457,7 @@ TEST(JoinedCheckTest, TablesMustFitTheirShardsOnceAllRowsAreTouched) {
 TEST(JoinedCheckTest, NeedsNoWorkersOfTheCluster) {
   Cluster cluster;
   cluster.set_name("c");
-  cluster.add_ps()->set_address("unix-abstract:p0");
+  cluster.add_ps()->set_address("unix:p0");
   EXPECT_OK(ValidateJobOnCluster(Joined(), cluster));
 }
 

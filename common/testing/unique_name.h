@@ -1,5 +1,5 @@
-// Names for sockets and files of one test. A pid is not enough: tests in
-// sandboxes of their own have the same pids and share the abstract sockets.
+// Names for files of one test, and of clusters. A pid is not enough: tests in
+// sandboxes of their own have the same pids and may share a folder.
 #pragma once
 
 #include <string>

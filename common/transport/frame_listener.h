@@ -51,7 +51,7 @@ class FrameListener {
   // Binds and serves over gRPC, with `calls` beside the frames. Errors as of
   // RpcServer::Start. Once; without it there is shared memory only.
   struct Endpoint {
-    std::string address;  // host:port, unix:PATH or unix-abstract:NAME
+    std::string address;  // host:port or unix:PATH
     // As of RpcServerOptions.
     std::shared_ptr<Tls> tls;
     bool insecure = false;

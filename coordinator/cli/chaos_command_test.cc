@@ -262,7 +262,7 @@ TEST_F(ChaosCommandTest, AProcessThatIsGoneIsTriedAgain) {
 TEST_F(ChaosCommandTest, AClusterThatIsNotThereIsUnreachable) {
   cli_.coordinator.down = kDown;
   EXPECT_EQ(Chaos(kTwoFaults), 3);
-  EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix-abstract:c not reached"));
+  EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix:c not reached"));
   EXPECT_THAT(cli_.signals.sent, IsEmpty());
 }
 
@@ -284,7 +284,7 @@ TEST_F(ChaosCommandTest, AsksOnForAWhileWhileTheCoordinatorIsAway) {
   };
   EXPECT_EQ(Chaos(stop, {"--patience=9"}), 3);
   EXPECT_LT(cli_.clock.Now(), start + absl::Seconds(12));
-  EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix-abstract:c not reached\n"));
+  EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix:c not reached\n"));
   // What is known is reported, and nothing stays stopped.
   EXPECT_THAT(cli_.out(), HasSubstr("1 of 1 done: 1 STOP"));
   EXPECT_THAT(cli_.signals.sent, ElementsAre("STOP ps/0 11", "CONT ps/0 11"));

@@ -14,9 +14,9 @@ namespace monsoon {
 
 inline constexpr char kCluster[] = R"pb(
   name: "t"
-  coordinator { address: "unix-abstract:cli-test-c" }
-  ps { address: "unix-abstract:cli-test-p" }
-  worker { address: "unix-abstract:cli-test-w" })pb";
+  coordinator { address: "unix:cli-test-c" }
+  ps { address: "unix:cli-test-p" }
+  worker { address: "unix:cli-test-w" })pb";
 
 inline constexpr char kJob[] = R"pb(
   model {
@@ -41,8 +41,7 @@ inline JobDescription Description(JobState state, const std::string& reason = ""
   return job;
 }
 
-inline const absl::Status kDown =
-    absl::UnavailableError("coordinator at unix-abstract:c not reached");
+inline const absl::Status kDown = absl::UnavailableError("coordinator at unix:c not reached");
 
 class CliTest : public ::testing::Test {
  protected:

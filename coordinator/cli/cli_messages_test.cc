@@ -142,13 +142,13 @@ TEST_F(CliTest, NoVerbExitsWith0WhereItsOutputCannotBeWritten) {
 
 TEST_F(CliTest, FlagsMayStandBeforeTheVerb) {
   const std::string other = Write("o.textproto", R"pb(
-    coordinator { address: "unix-abstract:other" }
-    ps { address: "unix-abstract:p" })pb");
+    coordinator { address: "unix:other" }
+    ps { address: "unix:p" })pb");
   EXPECT_EQ(Run({"--cluster=" + other, "jobs"}), 0);
-  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(cli_.connected_to, "unix:other");
   EXPECT_EQ(Run({"jobs"}), 0);
   EXPECT_EQ(Run({"--cluster", other, "--json", "jobs"}), 0);
-  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(cli_.connected_to, "unix:other");
   EXPECT_THAT(cli_.out(), HasSubstr("{\"schema_version\":1,\"jobs\":["));
   EXPECT_EQ(Run({"--cluster=" + other, "help"}), 0);
   EXPECT_EQ(Run({"--help"}), 0);
@@ -163,9 +163,9 @@ TEST_F(CliTest, FlagsMayStandBeforeTheVerb) {
 TEST_F(CliTest, RequestsNameTheCluster) {
   const std::string north = Write("north.textproto", R"pb(
     name: "north"
-    coordinator { address: "unix-abstract:c" }
-    ps { address: "unix-abstract:p" }
-    worker { address: "unix-abstract:w" })pb");
+    coordinator { address: "unix:c" }
+    ps { address: "unix:p" }
+    worker { address: "unix:w" })pb");
   cli_.coordinator.descriptions = {Description(RUNNING)};
   for (const std::vector<std::string>& args : {std::vector<std::string>{"submit", job_},
                                                {"cancel", "tiny-1"},
@@ -182,8 +182,8 @@ TEST_F(CliTest, RequestsNameTheCluster) {
   cli_.connected_cluster = "none";
   Run({"jobs", "--cluster=" + Write("any.textproto", R"pb(
                  name: "*"
-                 coordinator { address: "unix-abstract:c" }
-                 ps { address: "unix-abstract:p" })pb")});
+                 coordinator { address: "unix:c" }
+                 ps { address: "unix:p" })pb")});
   EXPECT_EQ(cli_.connected_cluster, "");
 }
 
@@ -225,15 +225,15 @@ TEST_F(CliTest, TasksAreListedWithTheirMachinesAndAddresses) {
   };
   EXPECT_EQ(Run({"tasks"}), 0);
   EXPECT_EQ(cli_.out(),
-            "task           state       pid      host   address                   seen\n"
-            "coordinator/0  UP          7        alpha  unix-abstract:cli-test-c  0.0 s ago\n"
-            "ps/0           UP          8        -      beta.lan:2222             0.2 s ago\n"
-            "worker/0       NEVER SEEN  -        -      gamma.lan:2230            -\n");
+            "task           state       pid      host   address          seen\n"
+            "coordinator/0  UP          7        alpha  unix:cli-test-c  0.0 s ago\n"
+            "ps/0           UP          8        -      beta.lan:2222    0.2 s ago\n"
+            "worker/0       NEVER SEEN  -        -      gamma.lan:2230   -\n");
   EXPECT_EQ(Run({"tasks", "--json"}), 0);
   EXPECT_EQ(cli_.out(),
             "{\"schema_version\":1,\"cluster\":\"t\",\"tasks\":["
             "{\"task\":\"coordinator/0\",\"state\":\"UP\",\"pid\":7,\"host\":\"alpha\","
-            "\"address\":\"unix-abstract:cli-test-c\",\"silent_s\":0},"
+            "\"address\":\"unix:cli-test-c\",\"silent_s\":0},"
             "{\"task\":\"ps/0\",\"state\":\"UP\",\"pid\":8,\"host\":\"\","
             "\"address\":\"beta.lan:2222\",\"silent_s\":0.25},"
             "{\"task\":\"worker/0\",\"state\":\"NEVER SEEN\",\"pid\":0,\"host\":\"\","
@@ -338,10 +338,9 @@ TEST_F(CliTest, SubmitInitNamesWhatIsNotFinite) {
 TEST_F(CliTest, AnUnreachableCoordinatorCanBeStarted) {
   cli_.coordinator.down = kDown;
   EXPECT_EQ(Run({"jobs"}), 3);
-  EXPECT_EQ(cli_.err(),
-            absl::StrCat("coordinator jobs: coordinator at unix-abstract:c not reached; "
-                         "is the cluster up? start it: coordinator up --cluster=",
-                         cluster_, "\n"));
+  EXPECT_EQ(cli_.err(), absl::StrCat("coordinator jobs: coordinator at unix:c not reached; "
+                                     "is the cluster up? start it: coordinator up --cluster=",
+                                     cluster_, "\n"));
 }
 
 TEST_F(CliTest, ValidateReadsTheStandardInput) {

@@ -55,14 +55,14 @@ TEST_F(CliTest, EveryVerbHasHelpWithExamples) {
 
 TEST_F(CliTest, ClusterFlagInBothForms) {
   const std::string other = Write("o.textproto", R"pb(
-    coordinator { address: "unix-abstract:other" }
-    ps { address: "unix-abstract:p" })pb");
+    coordinator { address: "unix:other" }
+    ps { address: "unix:p" })pb");
   EXPECT_EQ(Run({"jobs", "--cluster=" + other}), 0);
-  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(cli_.connected_to, "unix:other");
   EXPECT_EQ(Run({"jobs"}), 0);
-  EXPECT_EQ(cli_.connected_to, "unix-abstract:cli-test-c");
+  EXPECT_EQ(cli_.connected_to, "unix:cli-test-c");
   EXPECT_EQ(Run({"jobs", "--cluster", other}), 0);
-  EXPECT_EQ(cli_.connected_to, "unix-abstract:other");
+  EXPECT_EQ(cli_.connected_to, "unix:other");
   EXPECT_EQ(Run({"jobs", "--cluster=/no/such/file"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("/no/such/file"));
 }
@@ -75,7 +75,7 @@ TEST_F(CliTest, TheDefaultClusterIsFoundAboveTheBinary) {
   cli_.environment().self_path = folder_ + "/bazel-bin/coordinator/coordinator";
   ASSERT_EQ(chdir("/"), 0);
   EXPECT_EQ(Run({"jobs"}), 0);
-  EXPECT_EQ(cli_.connected_to, "unix-abstract:cli-test-c");
+  EXPECT_EQ(cli_.connected_to, "unix:cli-test-c");
 }
 
 TEST_F(CliTest, ErrorsBecomeExitCodes) {
@@ -85,7 +85,7 @@ TEST_F(CliTest, ErrorsBecomeExitCodes) {
   for (const char* verb : {"describe", "cancel", "delete"}) {
     cli_.coordinator.descriptions = {Description(RUNNING)};
     EXPECT_EQ(Run({verb, "tiny-1"}), 3) << verb;
-    EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix-abstract:c not reached"));
+    EXPECT_THAT(cli_.err(), HasSubstr("coordinator at unix:c not reached"));
     EXPECT_EQ(cli_.out(), "");
   }
   EXPECT_EQ(Run({"jobs"}), 3);

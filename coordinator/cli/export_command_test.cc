@@ -146,7 +146,7 @@ TEST_F(ExportTest, WithoutTheClusterTheNewestGoodGenerationIsTaken) {
     ASSERT_EQ(unlink(model_.c_str()), 0);
   };
   cli_.coordinator.down = kDown;
-  expect("coordinator at unix-abstract:c not reached");
+  expect("coordinator at unix:c not reached");
   cli_.coordinator.down = absl::OkStatus();
   cli_.coordinator.locate_error = absl::NotFoundError("no job \"tiny-1\"");
   expect("no job \"tiny-1\"");
@@ -173,7 +173,7 @@ TEST_F(ExportTest, WhereNeitherHasItBothAreNamed) {
   cli_.coordinator.down = kDown;
   EXPECT_EQ(Run({"export", "tiny-1", "--out=" + model_}), 3);
   EXPECT_EQ(cli_.err(),
-            absl::StrCat("coordinator export: coordinator at unix-abstract:c not reached; on the "
+            absl::StrCat("coordinator export: coordinator at unix:c not reached; on the "
                          "disk: there is no checkpoint of any job in /state/jobs; is the cluster "
                          "up? start it: coordinator up --cluster=",
                          cluster_, "\n"));

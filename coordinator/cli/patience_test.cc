@@ -79,7 +79,7 @@ TEST_F(PatienceTest, ACoordinatorThatAnswersThatItEndsIsWaitedFor) {
   EXPECT_EQ(Run({"watch", "tiny-1"}), 0);
   // Silence says nothing.
   cli_.coordinator.descriptions = {
-      absl::DeadlineExceededError("coordinator at unix-abstract:c not reached: no answer in time"),
+      absl::DeadlineExceededError("coordinator at unix:c not reached: no answer in time"),
       Description(SUCCEEDED)};
   EXPECT_EQ(Run({"watch", "tiny-1"}), 3);
 }

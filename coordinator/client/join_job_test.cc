@@ -43,8 +43,8 @@ Assignment MakeAssignment() {
   *assignment.mutable_job() = MakeJob();
   assignment.set_layout_hash(ParameterLayout::Create(MakeJob().model())->Hash());
   assignment.set_max_stripe_bytes(64);
-  assignment.add_shard_address("unix-abstract:ps0");
-  assignment.add_shard_address("unix-abstract:ps1");
+  assignment.add_shard_address("unix:ps0");
+  assignment.add_shard_address("unix:ps1");
   assignment.add_shard_epoch(1000);
   assignment.add_shard_epoch(2000);
   assignment.set_train_fingerprint(11);
@@ -122,7 +122,7 @@ TEST(MakeJoinedJobTest, HasAllThatAParameterClientNeeds) {
   EXPECT_EQ(client.worker, 2u);
   EXPECT_EQ(client.incarnation, 9u);
   EXPECT_EQ(client.layout_hash, joined.layout.Hash());
-  EXPECT_THAT(client.addresses, ElementsAre("unix-abstract:ps0", "unix-abstract:ps1"));
+  EXPECT_THAT(client.addresses, ElementsAre("unix:ps0", "unix:ps1"));
   EXPECT_THAT(client.shard_epochs, ElementsAre(1000, 2000));
   EXPECT_EQ(client.push_format, TOP_K);
   EXPECT_EQ(client.fetch_format, BFLOAT16);

@@ -35,14 +35,13 @@ TEST_F(CoordinatorCoreTest, AnyStartOrderAndSaysWhoWaitsForWhom) {
   h_.shard(1).alive = false;
   h_.Pass(absl::Seconds(12));
   EXPECT_EQ(h_.State(), PENDING);
-  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("waits for ps/1 at unix-abstract:ps1"),
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("waits for ps/1 at unix:ps1"),
                                  HasSubstr("not seen for 12 s"), Not(HasSubstr("ps/0"))));
   h_.shard(1).alive = true;
   h_.Pass(absl::Seconds(1));
   EXPECT_EQ(h_.State(), PENDING);
-  EXPECT_THAT(
-      h_.Reason(),
-      HasSubstr("waits for a worker: worker/0 at unix-abstract:w0 (not seen), worker/1 at"));
+  EXPECT_THAT(h_.Reason(),
+              HasSubstr("waits for a worker: worker/0 at unix:w0 (not seen), worker/1 at"));
   h_.Join(2);
   EXPECT_EQ(h_.State(), RUNNING);
 }
@@ -66,8 +65,7 @@ TEST_F(CoordinatorCoreTest, OneWorkerToTheEnd) {
   StartTraining(1);
   const HeartbeatReply beat = h_.Beat(0);
   EXPECT_EQ(beat.assignment().session().job(), "j-1");
-  EXPECT_THAT(beat.assignment().shard_address(),
-              ElementsAre("unix-abstract:ps0", "unix-abstract:ps1"));
+  EXPECT_THAT(beat.assignment().shard_address(), ElementsAre("unix:ps0", "unix:ps1"));
   EXPECT_THAT(beat.assignment().shard_epoch(), ElementsAre(1000, 1000));
   h_.TrainToTheEnd(0);
   // Not before the sessions are closed and the shards polled once more.
@@ -105,7 +103,7 @@ TEST_F(CoordinatorCoreTest, LostShardEndsTheJobWithinFiveSeconds) {
   }
   EXPECT_LE(waited, absl::Seconds(5));
   EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/0 (pid 100) at unix-abstract:ps0 is lost"),
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/0 (pid 100) at unix:ps0 is lost"),
                                  HasSubstr("connection refused"), HasSubstr("j-1")));
   EXPECT_THAT(h_.shard(1).open, IsEmpty());  // Closed where it could be.
   EXPECT_FALSE(h_.Beat(0).has_assignment());
@@ -119,7 +117,7 @@ TEST_F(CoordinatorCoreTest, RestartedShardEndsTheJobAtOnce) {
   h_.Settle();
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_THAT(h_.Reason(),
-              HasSubstr("ps/1 (pid 101) at unix-abstract:ps1 restarted as pid 151; its slice of "
+              HasSubstr("ps/1 (pid 101) at unix:ps1 restarted as pid 151; its slice of "
                         "job j-1 is lost"));
   EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("restarted")));
@@ -326,7 +324,7 @@ TEST_F(CoordinatorCoreTest, ACreationThatKillsItsShardEachTimeFailsTheJob) {
   }
   h_.Poll();
   EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/1 (pid 201) at unix-abstract:ps1"),
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/1 (pid 201) at unix:ps1"),
                                  HasSubstr("died 3 times in a row while it made its slice of job "
                                            "j-1, which takes 0.3 MiB there")));
   // The next one has what it held there.

@@ -116,7 +116,7 @@ TEST_F(BatchCheckpointsTest, AChainsSecondPartWaitsForWhatComesAgain) {
   Pass(1);
   EXPECT_EQ(h_.Reason(),
             "waits for workers to send restored shards again what these had acknowledged; worker/0 "
-            "does not reach ps/1 at unix-abstract:ps1");
+            "does not reach ps/1 at unix:ps1");
   h_.silent_shard_.clear();
   h_.ready_.erase(0);
   h_.shard(0).disk_is_slow = true;

@@ -46,11 +46,11 @@ TEST_F(CoreCutWorkersTest, LosesItsSessionToOthersThatReachTheShard) {
   h_.silent_shard_[1] = 0;
   Pass(2.5);
   EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("waits for worker/1, which has not reached ps/0 at "
-                                           "unix-abstract:ps0 for 2 s")));
+                                           "unix:ps0 for 2 s")));
   EXPECT_TRUE(h_.Ask(0)->has_wait());
   Pass(2);
   EXPECT_THAT(h_.Events(), Contains("worker_cut worker/1"));
-  EXPECT_THAT(EventText("worker_cut"), HasSubstr("ps/0 at unix-abstract:ps0"));
+  EXPECT_THAT(EventText("worker_cut"), HasSubstr("ps/0 at unix:ps0"));
   EXPECT_EQ(h_.Describe().data().blocks_released(), 2u);
   EXPECT_EQ(h_.Reason(), "");
   // It is not let in again at once, to take blocks that it cannot finish.
@@ -86,7 +86,7 @@ TEST_F(CoreCutWorkersTest, NobodyLosesItWhereNobodyReachesTheShard) {
   h_.silent_shard_ = {{0, 1}, {1, 1}};
   Pass(13);
   EXPECT_THAT(h_.Events(), Not(Contains(HasSubstr("worker_cut"))));
-  EXPECT_THAT(h_.Reason(), HasSubstr("which has not reached ps/1 at unix-abstract:ps1 for 1"));
+  EXPECT_THAT(h_.Reason(), HasSubstr("which has not reached ps/1 at unix:ps1 for 1"));
 }
 
 TEST_F(CoreCutWorkersTest, AShardThatIsAwayForAllSaysNothingOfAWorker) {

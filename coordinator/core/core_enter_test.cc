@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 TEST_F(CoreEnterTest, TheFirstWritesTheParametersAndAllTrain) {
   EnterReply reply = Enter(1);
   EXPECT_EQ(reply.part(), EnterReply::WAIT);
-  EXPECT_THAT(reply.reason(), HasSubstr("waits for ps/0 at unix-abstract:ps0 (not seen"));
+  EXPECT_THAT(reply.reason(), HasSubstr("waits for ps/0 at unix:ps0 (not seen"));
   EXPECT_EQ(reply.job(), "gpt-1");
   EXPECT_EQ(reply.cluster(), "c");
   EXPECT_EQ(reply.heartbeat_ms(), 500u);

@@ -45,13 +45,13 @@ inline constexpr char kJoined[] = R"(
 inline Cluster MakeCluster() {
   Cluster cluster;
   cluster.set_name("c");
-  cluster.mutable_coordinator()->set_address("unix-abstract:c");
+  cluster.mutable_coordinator()->set_address("unix:c");
   for (uint32_t i = 0; i < kShards; ++i) {
-    cluster.add_ps()->set_address(absl::StrCat("unix-abstract:ps", i));
+    cluster.add_ps()->set_address(absl::StrCat("unix:ps", i));
     cluster.mutable_ps(static_cast<int>(i))->set_memory_limit_mib(1);
   }
   for (uint32_t i = 0; i < kWorkers; ++i) {
-    cluster.add_worker()->set_address(absl::StrCat("unix-abstract:w", i));
+    cluster.add_worker()->set_address(absl::StrCat("unix:w", i));
   }
   cluster.set_open(true);
   cluster.set_heartbeat_ms(500);

@@ -36,7 +36,7 @@ TEST_F(GivenUpTest, TheJobThatWaitsForItFailsByName) {
   Pass(1);
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_EQ(h_.Reason(),
-            "ps/1 (pid 151) at unix-abstract:ps1 has restarted and cannot restore its slice: "
+            "ps/1 (pid 151) at unix:ps1 has restarted and cannot restore its slice: "
             "ann@desk has given up ps/1's state folder with generation 1 of j-1; found: none "
             "(/s/jobs); its slice of job j-1 is lost");
   EXPECT_EQ(CountOf("shard_not_restored ps/1"), 1);

@@ -28,14 +28,14 @@ class CoreHarness {
   explicit CoreHarness(uint32_t shards, uint32_t workers, uint32_t worker_wait_ms = 60000)
       : shards_(shards) {
     cluster_.set_name("c");
-    cluster_.mutable_coordinator()->set_address("unix-abstract:c");
+    cluster_.mutable_coordinator()->set_address("unix:c");
     for (uint32_t i = 0; i < shards; ++i) {
-      cluster_.add_ps()->set_address(absl::StrCat("unix-abstract:ps", i));
+      cluster_.add_ps()->set_address(absl::StrCat("unix:ps", i));
       cluster_.mutable_ps(static_cast<int>(i))->set_memory_limit_mib(1);
       shards_[i].pid = 100 + i;
     }
     for (uint32_t i = 0; i < workers; ++i) {
-      cluster_.add_worker()->set_address(absl::StrCat("unix-abstract:w", i));
+      cluster_.add_worker()->set_address(absl::StrCat("unix:w", i));
     }
     cluster_.set_heartbeat_ms(500);
     cluster_.set_lost_after_ms(3000);

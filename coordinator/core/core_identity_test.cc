@@ -47,7 +47,7 @@ TEST_F(CoreIdentityTest, AnotherCoordinatorsTakeoverEndsTheJobsByName) {
   h_.Settle();
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("another coordinator has taken over"),
-                                 HasSubstr("ps/1 at unix-abstract:ps1")));
+                                 HasSubstr("ps/1 at unix:ps1")));
   EXPECT_THAT(h_.core().Submit(h_.Plan(1), {}, h_.now()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another coordinator")));
 }
@@ -81,7 +81,7 @@ TEST_F(CoreIdentityTest, ASliceThatVanishesFailsItsJobByName) {
   h_.Poll();
   h_.Settle();
   EXPECT_EQ(h_.State(), FAILED);
-  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/1 (pid 101) at unix-abstract:ps1"),
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("ps/1 (pid 101) at unix:ps1"),
                                  HasSubstr("has no slice of it any more"), HasSubstr("j-1")));
   EXPECT_THAT(h_.Events(), Contains("slice_deleted ps/1"));
 }

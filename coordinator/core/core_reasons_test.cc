@@ -119,8 +119,8 @@ TEST_F(CoordinatorReasonsTest, NamesTheFirstOfManyWorkersByAddress) {
   h_.Poll();
   h_.Settle();
   EXPECT_THAT(h_.Reason(),
-              AllOf(StartsWith("waits for a worker: worker/0 at unix-abstract:w0 "
-                               "(not seen), worker/1 at unix-abstract:w1"),
+              AllOf(StartsWith("waits for a worker: worker/0 at unix:w0 "
+                               "(not seen), worker/1 at unix:w1"),
                     HasSubstr("worker/3"), Not(HasSubstr("worker/4")), HasSubstr("and 2 more")));
 }
 
@@ -148,15 +148,15 @@ TEST_F(CoordinatorReasonsTest, FinishingWithoutAWorkerSaysSoAndEnds) {
   h_.Pass(absl::Seconds(10));  // worker/0 is silent
   EXPECT_EQ(h_.State("j-1"), FINISHING);
   EXPECT_THAT(h_.Reason("j-1"),
-              AllOf(StartsWith("waits for a worker: worker/0 at unix-abstract:w0 (lost for 10 s), "
-                               "worker/1 at unix-abstract:w1 (not seen)"),
+              AllOf(StartsWith("waits for a worker: worker/0 at unix:w0 (lost for 10 s), "
+                               "worker/1 at unix:w1 (not seen)"),
                     HasSubstr("to test the final parameters; fails in 5")));
   EXPECT_THAT(h_.Reason("j-2"), HasSubstr("j-1 to end (FINISHING, 100 %; it waits for a worker"));
   h_.Pass(absl::Seconds(60));
   EXPECT_EQ(h_.State("j-1"), FAILED);
   EXPECT_THAT(h_.Reason("j-1"),
               AllOf(HasSubstr("no worker for 60 s (worker_wait_ms: 60000); waited for a worker: "
-                              "worker/0 at unix-abstract:w0"),
+                              "worker/0 at unix:w0"),
                     HasSubstr("the final evaluation is missing: `coordinator export j-1`")));
   h_.Settle();
   EXPECT_THAT(h_.Reason("j-2"), StartsWith("waits for a worker: "));  // its turn
@@ -223,8 +223,7 @@ TEST_F(CoordinatorReasonsTest, ParametersOnALostShardAreNotLocated) {
   h_.Pass(absl::Seconds(4), {0});
   EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
               StatusIs(absl::StatusCode::kUnavailable,
-                       AllOf(HasSubstr("ps/1 at unix-abstract:ps1 (lost for 4 s"),
-                             Not(HasSubstr("ps/0")))));
+                       AllOf(HasSubstr("ps/1 at unix:ps1 (lost for 4 s"), Not(HasSubstr("ps/0")))));
 }
 
 TEST_F(CoordinatorReasonsTest, AJobThatEndsAtChanceSaysSo) {

@@ -412,7 +412,7 @@ TEST_F(CoreRecoveryTest, AJobThatWasBeingDeletedIs) {
 
 TEST_F(CoreRecoveryTest, AJobOfAnotherNumberOfShardsEndsAndCanBeResumed) {
   StartWithAGeneration();
-  h_.cluster_.add_ps()->set_address("unix-abstract:ps2");
+  h_.cluster_.add_ps()->set_address("unix:ps2");
   h_.shards_.resize(3);
   h_.shard(2).pid = 102;
   h_.KeepState();

@@ -164,7 +164,7 @@ TEST_F(CoreRestoresTest, WithoutCheckpointsTheJobFailsAsEver) {
   Pass(1);
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_EQ(h_.Reason(),
-            "ps/1 (pid 101) at unix-abstract:ps1 restarted as pid 151; its slice of job j-1 is "
+            "ps/1 (pid 101) at unix:ps1 restarted as pid 151; its slice of job j-1 is "
             "lost");
   EXPECT_EQ(h_.shard(1).restores, 0);
 }

@@ -23,11 +23,11 @@ TEST_F(CoreRestoresTest, TheSameJobGoesOn) {
   Kill(1);
   h_.Pass(absl::Seconds(10), {0, 1});
   EXPECT_EQ(h_.State(), RUNNING);
-  EXPECT_THAT(h_.Reason(),
-              AllOf(StartsWith("waits for ps/1 at unix-abstract:ps1 (lost for 1"),
-                    HasSubstr("connection refused"),
-                    EndsWith("; the job goes on when it is started again, which `coordinator up` "
-                             "does; else do it by hand")));
+  EXPECT_THAT(
+      h_.Reason(),
+      AllOf(StartsWith("waits for ps/1 at unix:ps1 (lost for 1"), HasSubstr("connection refused"),
+            EndsWith("; the job goes on when it is started again, which `coordinator up` "
+                     "does; else do it by hand")));
   EXPECT_EQ(CountOf("shard_lost ps/1"), 1);
   EXPECT_EQ(h_.Beat(0).assignment().shard_epoch(1), 1000u);
   EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
@@ -79,7 +79,7 @@ TEST_F(CoreRestoresTest, AfterTheFirstGenerationInitialParametersDoNot) {
   EXPECT_EQ(h_.shard(1).restore.least_generation(), 1u);
   EXPECT_EQ(h_.State(), FAILED);
   EXPECT_EQ(h_.Reason(),
-            "ps/1 (pid 151) at unix-abstract:ps1 has restarted and cannot restore its slice: "
+            "ps/1 (pid 151) at unix:ps1 has restarted and cannot restore its slice: "
             "ps-1-of-2.g1.e1000: checksum; its slice of job j-1 is lost");
   EXPECT_THAT(h_.Events(), Contains("shard_not_restored ps/1"));
   EXPECT_EQ(h_.shard(1).restores, 1) << "it is not asked again";
@@ -95,7 +95,7 @@ TEST_F(CoreRestoresTest, ItIsAskedAgainUntilItAnswers) {
   Pass(2);
   EXPECT_GE(h_.shard(1).restores, 5);
   EXPECT_EQ(h_.Reason(),
-            "waits for ps/1 at unix-abstract:ps1 (pid 151) to restore its slice, which says: it "
+            "waits for ps/1 at unix:ps1 (pid 151) to restore its slice, which says: it "
             "still reads");
   EXPECT_THAT(h_.core().Locate("j-1", h_.now()).status(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("restore its slice")));

@@ -20,12 +20,12 @@ using ::testing::HasSubstr;
 Cluster TestCluster(int shards) {
   Cluster cluster;
   cluster.set_name("c");
-  cluster.mutable_coordinator()->set_address("unix-abstract:c");
+  cluster.mutable_coordinator()->set_address("unix:c");
   for (int i = 0; i < shards; ++i) {
-    cluster.add_ps()->set_address(absl::StrCat("unix-abstract:p", i));
+    cluster.add_ps()->set_address(absl::StrCat("unix:p", i));
   }
-  cluster.add_worker()->set_address("unix-abstract:w0");
-  cluster.add_worker()->set_address("unix-abstract:w1");
+  cluster.add_worker()->set_address("unix:w0");
+  cluster.add_worker()->set_address("unix:w1");
   return cluster;
 }
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -147,27 +146,19 @@ absl::Status CheckTcp(const std::string& text, const Address& address) {
 }
 
 absl::Status CheckUnix(const std::string& text, const Address& address) {
-  const bool abstract = address.kind == Address::Kind::kUnixAbstract;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
-  const size_t start = abstract ? 1 : 0;  // abstract names begin with a NUL
-  if (address.path.size() + start > kMaxUnixPathBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(text, ": longer than ", kMaxUnixPathBytes - start, " bytes"));
-  }
-  std::memcpy(name.sun_path + start, address.path.data(), address.path.size());
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + start +
-                                             address.path.size() + (abstract ? 0 : 1));
+  std::memcpy(name.sun_path, address.path.data(), address.path.size());  // the parser bounds it
   const UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat(text, ": cannot make a socket"));
   }
   // Connecting leaves no socket file behind, unlike binding.
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), length) != 0) {
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0) {
     return absl::OkStatus();
   }
   Inodes inodes;
-  FindUnixListeners(absl::StrCat(abstract ? "@" : "", address.path), &inodes);
+  FindUnixListeners(address.path, &inodes);
   return Busy(text, inodes);
 }
 

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "common/process/subprocess.h"
 #include "common/process/unique_fd.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 
 namespace monsoon {
@@ -92,10 +93,7 @@ class UpTest : public ::testing::Test {
     port_folders_ = folder_ + "/tmp";
     ASSERT_EQ(mkdir(port_folders_.c_str(), 0700), 0);
     setenv("TMPDIR", port_folders_.c_str(), 1);
-    // Not the whole folder: in a sandbox it is longer than the 107 bytes that an
-    // address may have.
-    sockets_ = absl::StrCat("unix-abstract:monsoon", folder_.substr(folder_.rfind('/') + 1), "-",
-                            absl::ToUnixNanos(absl::Now()));
+    sockets_ = testing::UniqueSocketAddress();
     WriteCluster(absl::StrCat(sockets_, "-c"));
   }
 

@@ -185,7 +185,7 @@ class PortFolderTest : public ::testing::Test {
   // A folder with a port file, as a killed process leaves it.
   void Leave(const std::string& name) {
     ASSERT_EQ(mkdir(absl::StrCat(root_, "/", name).c_str(), 0700), 0);
-    std::ofstream(absl::StrCat(root_, "/", name, "/worker-0")) << "unix-abstract:a\n";
+    std::ofstream(absl::StrCat(root_, "/", name, "/worker-0")) << "unix:a\n";
   }
   static bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
@@ -241,7 +241,7 @@ TEST_F(TaskPlanTest, CommandLines) {
   Cluster cluster;
   cluster.mutable_coordinator()->set_address("127.0.0.1:2221");
   cluster.add_ps()->set_address("localhost:2222");
-  cluster.add_worker()->set_address("unix-abstract:w0");
+  cluster.add_worker()->set_address("unix:w0");
   cluster.add_worker()->set_address("10.0.0.7:2223");
   ASSERT_OK_AND_ASSIGN(const UpPlan plan, PlanTasks(cluster, {.cluster_path = "c.textproto",
                                                               .bin_dir = bin_,
@@ -265,7 +265,7 @@ TEST_F(TaskPlanTest, IndexIsThatOfTheClusterFile) {
   Cluster cluster;
   cluster.mutable_coordinator()->set_address("10.0.0.1:2221");
   cluster.add_ps()->set_address("10.0.0.1:2222");
-  cluster.add_ps()->set_address("unix-abstract:p1");
+  cluster.add_ps()->set_address("unix:p1");
   ASSERT_OK_AND_ASSIGN(const UpPlan plan, PlanTasks(cluster, {.bin_dir = bin_}));
   ASSERT_EQ(plan.tasks.size(), 1u);
   EXPECT_EQ(plan.tasks[0].name, "ps/1");

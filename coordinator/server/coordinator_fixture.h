@@ -199,7 +199,7 @@ class CoordinatorTest : public ::testing::Test {
  protected:
   explicit CoordinatorTest(const std::string& state_dir = "") {
     cluster_.set_name("c");
-    cluster_.mutable_coordinator()->set_address("unix-abstract:c");
+    cluster_.mutable_coordinator()->set_address("unix:c");
     cluster_.set_heartbeat_ms(50);
     cluster_.set_lost_after_ms(500);
     cluster_.set_ps_lost_after_ms(500);
@@ -207,11 +207,11 @@ class CoordinatorTest : public ::testing::Test {
     cluster_.set_worker_wait_ms(60000);
     for (uint32_t i = 0; i < 2; ++i) {
       ParameterServerTask* const ps = cluster_.add_ps();
-      ps->set_address(absl::StrCat("unix-abstract:ps", i));
+      ps->set_address(absl::StrCat("unix:ps", i));
       ps->set_memory_limit_mib(16);
       gateways_.push_back(std::make_shared<FakeGateway>(i, state_dir));
     }
-    cluster_.add_worker()->set_address("unix-abstract:w0");
+    cluster_.add_worker()->set_address("unix:w0");
     StartCoordinator();
   }
 

@@ -5,15 +5,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/client/job_client.h"
@@ -34,10 +33,8 @@ using ::testing::StartsWith;
 
 class CoordinatorServerTest : public ::testing::Test {
  protected:
-  // Not the process id: each sandbox counts its own, while abstract sockets are
-  // the machine's.
   std::string Name(const std::string& task) const {
-    return absl::StrCat("unix-abstract:monsoon-", unique_, "-", task);
+    return testing::SocketAddress(absl::StrCat(unique_, "-", task));
   }
   CoordinatorServer::Options Options() const {
     CoordinatorServer::Options options;
@@ -89,14 +86,12 @@ TEST_F(CoordinatorServerTest, ANewLifeHasTheJobsOfTheOneBefore) {
 
 // As with a copy of the folder: shards hear nothing of one that cannot listen.
 TEST_F(CoordinatorServerTest, OneWhoseAddressIsTakenAsksNoShard) {
-  const std::string name = Name("ps0").substr(std::string("unix-abstract:").size());
+  const std::string path = Name("ps0").substr(std::string("unix:").size());
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   const int shard = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(bind(shard, reinterpret_cast<const sockaddr*>(&address),
-                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())),
-            0);
+  ASSERT_EQ(bind(shard, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(shard, 10), 0);
   CoordinatorServer::Options options = Options();
   options.cluster.mutable_ps(0)->set_address(Name("another"));

@@ -171,7 +171,7 @@ TEST_F(CoordinatorTest, AHangingShardIsNamedAndDelaysNobodyElse) {
     Beat();
     return Summary().state() == FAILED;
   }));
-  EXPECT_THAT(Summary().reason(), HasSubstr("ps/1 (pid 101) at unix-abstract:ps1 is lost"));
+  EXPECT_THAT(Summary().reason(), HasSubstr("ps/1 (pid 101) at unix:ps1 is lost"));
   EXPECT_EQ(gateways_[0]->open(), 0);
   const InfoReply info = *coordinator_->Info();
   EXPECT_EQ(info.task(0).state(), "UP");

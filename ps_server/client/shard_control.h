@@ -25,7 +25,7 @@ class Tls;
 
 class ShardControl {
  public:
-  // Connects lazily. `address` is host:port, unix:PATH or unix-abstract:NAME. `tls`: as of
+  // Connects lazily. `address` is host:port or unix:PATH. `tls`: as of
   // MakeChannel.
   static std::unique_ptr<ShardControl> Create(std::string address, absl::Duration deadline,
                                               FaultOptions fault = {},

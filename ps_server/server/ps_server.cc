@@ -73,8 +73,14 @@ class GrpcPsServer final : public PsServer {
         handler_(&shard_),
         listener_(&handler_, {options.message_memory_bytes, options.fault, options.shared_memory}) {
     service_ = std::make_unique<ParameterServerService>(
-        &shard_, keeper_.get(), &journal_, &revoked_, listener_.frames(),
-        options.message_memory_bytes, listener_.offer(), &trouble_);
+        ParameterServerService::Parts{.shard = &shard_,
+                                      .keeper = keeper_.get(),
+                                      .journal = &journal_,
+                                      .revoked = &revoked_,
+                                      .frames = listener_.frames(),
+                                      .message_memory_bytes = options.message_memory_bytes,
+                                      .shared_memory = [this] { return listener_.offer(); },
+                                      .trouble = &trouble_});
   }
 
   absl::Status Listen(const PsServerOptions& options) {

@@ -17,7 +17,7 @@ class Tls;
 struct PsServerOptions {
   std::string cluster;
   uint32_t task = 0;
-  std::string address;  // host:port, unix:PATH or unix-abstract:NAME
+  std::string address;  // host:port or unix:PATH
   // As of RpcServerOptions.
   std::shared_ptr<Tls> tls;
   bool insecure = false;

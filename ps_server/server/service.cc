@@ -45,9 +45,9 @@ absl::Status CheckIsCoordinator(const Caller& caller) {
 
 template <typename Request, typename Serve>
 void ParameterServerService::Add(const char* method, Serve serve, CallTable* calls) {
-  calls->Add<Request>(absl::StrCat("/monsoon.ParameterServer/", method), frames_->faults(),
+  calls->Add<Request>(absl::StrCat("/monsoon.ParameterServer/", method), parts_.frames->faults(),
                       [this, serve](const Caller& caller, const Request& request) {
-                        const InFlight::Scope scope(frames_->in_flight());
+                        const InFlight::Scope scope(parts_.frames->in_flight());
                         if constexpr (std::is_invocable_v<Serve, const Caller&, const Request&>) {
                           return serve(caller, request);
                         } else {
@@ -76,13 +76,13 @@ CallTable ParameterServerService::Calls() {
   Add<OpenSessionRequest>(
       "OpenSession",
       [this](const OpenSessionRequest& request) {
-        return shard_->OpenSession(request.session(), request.term());
+        return parts_.shard->OpenSession(request.session(), request.term());
       },
       &calls);
   Add<CloseSessionRequest>(
       "CloseSession",
       [this](const CloseSessionRequest& request) {
-        return shard_->CloseSession(request.session(), request.term());
+        return parts_.shard->CloseSession(request.session(), request.term());
       },
       &calls);
   Add<CheckpointRequest>(
@@ -90,7 +90,7 @@ CallTable ParameterServerService::Calls() {
       &calls);
   Add<ReduceRateRequest>(
       "ReduceRate",
-      [this](const ReduceRateRequest& request) { return shard_->ReduceRate(request); }, &calls);
+      [this](const ReduceRateRequest& request) { return parts_.shard->ReduceRate(request); }, &calls);
   Add<VectorRequest>(
       "Vector", [this](const VectorRequest& request) { return Vector(request); }, &calls);
   return calls;
@@ -98,26 +98,26 @@ CallTable ParameterServerService::Calls() {
 
 absl::StatusOr<ShardStatusReply> ParameterServerService::GetStatus(
     const Caller& caller, const ShardStatusRequest& request) const {
-  ASSIGN_OR_RETURN(ShardStatusReply reply, shard_->GetStatus(request));
-  if (keeper_ != nullptr) {
-    keeper_->FillStatus(&reply);
+  ASSIGN_OR_RETURN(ShardStatusReply reply, parts_.shard->GetStatus(request));
+  if (parts_.keeper != nullptr) {
+    parts_.keeper->FillStatus(&reply);
   }
   if (request.has_journal()) {
-    *reply.mutable_journal() = journal_->Hear(request.journal());
-  } else if (const std::optional<JournalMark> newest = journal_->newest()) {
+    *reply.mutable_journal() = parts_.journal->Hear(request.journal());
+  } else if (const std::optional<JournalMark> newest = parts_.journal->newest()) {
     *reply.mutable_journal() = *newest;
   }
   if (request.has_revoked()) {
     RETURN_IF_ERROR(CheckIsCoordinator(caller));
-    revoked_->Hear(request.revoked(), Clock::Real()->WallTime());
+    parts_.revoked->Hear(request.revoked(), Clock::Real()->WallTime());
   }
-  reply.set_revoked_version(revoked_->version());
+  reply.set_revoked_version(parts_.revoked->version());
   reply.set_pid(static_cast<uint32_t>(getpid()));
   reply.set_rss_bytes(ResidentBytes());
-  reply.set_message_memory_bytes(message_memory_bytes_);
-  reply.set_trouble(trouble_->Get());
-  if (!shared_memory_.socket().empty()) {
-    *reply.mutable_shared_memory() = shared_memory_;
+  reply.set_message_memory_bytes(parts_.message_memory_bytes);
+  reply.set_trouble(parts_.trouble->Get());
+  if (SharedMemoryOffer offer = parts_.shared_memory(); !offer.socket().empty()) {
+    *reply.mutable_shared_memory() = std::move(offer);
   }
   return reply;
 }
@@ -125,44 +125,44 @@ absl::StatusOr<ShardStatusReply> ParameterServerService::GetStatus(
 absl::StatusOr<CreateShardJobReply> ParameterServerService::CreateJob(
     const CreateShardJobRequest& request) {
   MONSOON_FAIL_POINT_STATUS("slice.before_create");
-  absl::StatusOr<CreateShardJobReply> result = shard_->CreateJob(request);
+  absl::StatusOr<CreateShardJobReply> result = parts_.shard->CreateJob(request);
   MONSOON_FAIL_POINT_STATUS("slice.created");
   return result;
 }
 
 absl::StatusOr<CheckpointKeeper*> ParameterServerService::Keeper() const {
-  if (keeper_ == nullptr) {
+  if (parts_.keeper == nullptr) {
     return absl::FailedPreconditionError("this parameter server has no state folder");
   }
-  return keeper_;
+  return parts_.keeper;
 }
 
 absl::StatusOr<RestoreShardJobReply> ParameterServerService::RestoreJob(
     const RestoreShardJobRequest& request) {
   ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
-  return keeper->Restore(shard_, request);
+  return keeper->Restore(parts_.shard, request);
 }
 
 absl::Status ParameterServerService::DeleteJob(const DeleteShardJobRequest& request) {
   RETURN_IF_ERROR(
-      shard_->DeleteJob(request.job(), request.job_term(), request.term(), request.call()));
-  return keeper_ == nullptr ? absl::OkStatus() : keeper_->Delete(request.job(), request.job_term());
+      parts_.shard->DeleteJob(request.job(), request.job_term(), request.term(), request.call()));
+  return parts_.keeper == nullptr ? absl::OkStatus() : parts_.keeper->Delete(request.job(), request.job_term());
 }
 
 absl::StatusOr<CheckpointReply> ParameterServerService::Checkpoint(
     const CheckpointRequest& request) {
-  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
+  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, parts_.shard->StartCheckpoint(request));
   ASSIGN_OR_RETURN(CheckpointKeeper* const keeper, Keeper());
-  journal_->Keep();
+  parts_.journal->Keep();
   RETURN_IF_ERROR(keeper->Order(std::move(job), request));
   CheckpointReply reply;
-  reply.set_shard_epoch(shard_->shard_epoch());
+  reply.set_shard_epoch(parts_.shard->shard_epoch());
   return reply;
 }
 
 absl::StatusOr<VectorReply> ParameterServerService::Vector(const VectorRequest& request) {
   MONSOON_FAIL_POINT_STATUS("vector.before_apply");
-  absl::StatusOr<VectorReply> result = shard_->Vector(request);
+  absl::StatusOr<VectorReply> result = parts_.shard->Vector(request);
   MONSOON_FAIL_POINT_STATUS("vector.applied");
   return result;
 }

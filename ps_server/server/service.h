@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "common/base/latest_text.h"
 #include "common/security/caller.h"
@@ -20,21 +22,19 @@ namespace monsoon {
 
 class ParameterServerService {
  public:
-  // `shard`, `keeper`, `journal`, `revoked` and `frames` outlive the service. `keeper` is null for
-  // a server in memory only. `shared_memory` is what status replies offer; a default one:
-  // nothing. `trouble`, which outlives it too, is what they say of themselves.
-  ParameterServerService(Shard* shard, CheckpointKeeper* keeper, HeardJournal* journal,
-                         KeptRevocations* revoked, FrameServer* frames,
-                         uint64_t message_memory_bytes, const SharedMemoryOffer& shared_memory,
-                         const LatestText* trouble)
-      : shard_(shard),
-        keeper_(keeper),
-        journal_(journal),
-        revoked_(revoked),
-        frames_(frames),
-        message_memory_bytes_(message_memory_bytes),
-        shared_memory_(shared_memory),
-        trouble_(trouble) {}
+  // What it serves from; all of them outlive it.
+  struct Parts {
+    Shard* shard = nullptr;
+    CheckpointKeeper* keeper = nullptr;  // null: in memory only
+    HeardJournal* journal = nullptr;
+    KeptRevocations* revoked = nullptr;
+    FrameServer* frames = nullptr;
+    uint64_t message_memory_bytes = 0;
+    // What status replies offer; one without a socket: nothing.
+    std::function<SharedMemoryOffer()> shared_memory;
+    const LatestText* trouble = nullptr;  // what they say of themselves
+  };
+  explicit ParameterServerService(Parts parts) : parts_(std::move(parts)) {}
 
   // What the server serves. This outlives the table.
   CallTable Calls();
@@ -54,14 +54,7 @@ class ParameterServerService {
   // The keeper; FailedPrecondition for a server in memory only.
   absl::StatusOr<CheckpointKeeper*> Keeper() const;
 
-  Shard* const shard_;
-  CheckpointKeeper* const keeper_;  // null: in memory only
-  HeardJournal* const journal_;
-  KeptRevocations* const revoked_;
-  FrameServer* const frames_;
-  const uint64_t message_memory_bytes_;
-  const SharedMemoryOffer shared_memory_;
-  const LatestText* const trouble_;
+  const Parts parts_;
 };
 
 }  // namespace monsoon

@@ -5,17 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status.h"
-#include "common/testing/unique_name.h"
+#include "common/testing/socket_folder.h"
 #include "common/transport/grpc/tls.h"
 
 namespace monsoon {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(20);
-
-std::string FreshAddress() {
-  return absl::StrCat("unix-abstract:monsoon-test-", testing::UniqueName());
-}
 
 }  // namespace
 
@@ -60,7 +56,8 @@ absl::StatusOr<std::unique_ptr<TestShards>> TestShards::Start(const TestShardsOp
     shards->authority_ = std::make_unique<testing::TestAuthority>("test");
   }
   for (uint32_t i = 0; i < options.shards; ++i) {
-    shards->addresses_.push_back(options.link == TestLink::kUnix ? FreshAddress() : "127.0.0.1:0");
+    shards->addresses_.push_back(options.link == TestLink::kUnix ? testing::UniqueSocketAddress()
+                                                                 : "127.0.0.1:0");
     ASSIGN_OR_RETURN(std::unique_ptr<PsServer> server, shards->StartServer(i));
     shards->addresses_[i] = server->address();
     shards->servers_.push_back(std::move(server));

@@ -1,5 +1,5 @@
-// TestShards: real parameter servers inside a test process, on unix-abstract
-// addresses of their own.
+// TestShards: real parameter servers inside a test process, on Unix sockets
+// of their own.
 //
 //   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
 //   ASSERT_OK_AND_ASSIGN(TestJob job, shards->CreateJob({.model = model, ...}));

@@ -53,7 +53,7 @@ class Client:
             # Commands read the parameter servers' addresses from the coordinator; a cluster
             # file must name one. "*": whichever cluster is there.
             text = _text.write({"name": "*", "coordinator": {"address": cluster},
-                                "ps": {"address": "unix-abstract:monsoon-not-asked"}})
+                                "ps": {"address": "unix:monsoon-not-asked"}})
             pathlib.Path(self._path).write_text(text, encoding="utf-8")
         else:
             raise errors.InvalidArgument(f"{cluster!r} is neither host:port nor a cluster file")

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/process/subprocess.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
@@ -55,7 +56,7 @@ class CliClusterTest : public ::testing::Test {
     const std::string name = UniqueName();
     folder_ = std::getenv("TEST_TMPDIR");
     cluster_ = absl::StrCat(folder_, "/", name, ".textproto");
-    const std::string prefix = absl::StrCat("unix-abstract:monsoon-", name, "-");
+    const std::string prefix = testing::UniqueSocketAddress() + "-";
     std::ofstream(cluster_) << "name: \"" << name << "\" heartbeat_ms: 100 lost_after_ms: 1000\n"
                             << "coordinator { address: \"" << prefix << "c\" }\n"
                             << "ps { address: \"" << prefix << "p0\" }\n"

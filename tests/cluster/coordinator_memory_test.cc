@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/memory/available_memory.h"
 #include "common/process/subprocess.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "gtest/gtest.h"
@@ -47,7 +48,7 @@ class CoordinatorMemoryTest : public ::testing::Test {
   // Forks before this process has a second thread.
   void SetUp() override {
     const std::string name = UniqueName();
-    const std::string prefix = absl::StrCat("unix-abstract:monsoon-", name, "-");
+    const std::string prefix = testing::UniqueSocketAddress() + "-";
     files_ = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name);
     std::string text =
         absl::StrCat("name: \"", name, "\" coordinator { address: \"", prefix, "coordinator\" }\n");

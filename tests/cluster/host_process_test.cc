@@ -14,6 +14,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/process/subprocess.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "coordinator/client/job_client.h"
@@ -37,7 +38,7 @@ class HostProcessTest : public ::testing::Test {
   // One ps and one worker with these fields beside its address.
   std::string WriteCluster(const std::string& worker) {
     const std::string name = UniqueName();
-    prefix_ = absl::StrCat("unix-abstract:monsoon-", name, "-");
+    prefix_ = testing::UniqueSocketAddress() + "-";
     const std::string path = absl::StrCat(std::getenv("TEST_TMPDIR"), "/", name, ".textproto");
     std::FILE* file = std::fopen(path.c_str(), "w");
     EXPECT_NE(file, nullptr);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/process/subprocess.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/client/job_client.h"
 #include "ps_server/client/shard_control.h"
@@ -34,7 +35,7 @@ class ProcessTest : public ::testing::Test {
   void Launch(int workers, uint32_t heartbeat_ms, uint32_t lost_after_ms,
               const std::vector<std::string>& faults = {}) {
     const std::string name = UniqueName();
-    prefix_ = absl::StrCat("unix-abstract:monsoon-", name, "-");
+    prefix_ = testing::UniqueSocketAddress() + "-";
     std::string text = absl::StrCat(
         "name: \"", name, "\" heartbeat_ms: ", heartbeat_ms, " lost_after_ms: ", lost_after_ms,
         "\ncoordinator { address: \"", prefix_, "coordinator\" }\nps { address: \"", prefix_,

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
-#include "common/testing/unique_name.h"
 #include "ps_server/server/ps_server.h"
 #include "tests/cluster/quadratic_run.h"
 
@@ -16,7 +16,7 @@ namespace monsoon {
 namespace {
 
 TEST(QuadraticTest, TheShardsAloneFindTheMinimum) {
-  const std::string prefix = absl::StrCat("unix-abstract:monsoon-", testing::UniqueName(), "-");
+  const std::string prefix = testing::UniqueSocketAddress() + "-";
   testing::QuadraticRun run{.seed = 11, .condition = 50};
   run.model.add_input_shape(40);
   run.model.add_layer()->mutable_dense()->set_units(5);

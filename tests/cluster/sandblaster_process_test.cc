@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/process/subprocess.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
@@ -140,7 +141,7 @@ class LocalCluster {
     const std::string name = UniqueName();
     cluster_ = absl::StrCat(folder_, "/", name, ".textproto");
     job_ = absl::StrCat(folder_, "/softmax.textproto");
-    const std::string prefix = absl::StrCat("unix-abstract:monsoon-", name, "-");
+    const std::string prefix = testing::UniqueSocketAddress() + "-";
     std::ofstream cluster(cluster_);
     cluster << "name: \"" << name << "\" heartbeat_ms: 100 lost_after_ms: " << lost_after_ms
             << "\ncoordinator { address: \"" << prefix << "c\" }\n"

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/model/parameter_layout.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/client/replica_client.h"
@@ -70,7 +71,7 @@ class Actor {
     options.shard_epochs = {assignment_.shard_epoch().begin(), assignment_.shard_epoch().end()};
     options.deadline = absl::Seconds(20);
     if (cut_shard >= 0) {
-      options.addresses[cut_shard] = "unix-abstract:monsoon-nobody-" + testing::UniqueName();
+      options.addresses[cut_shard] = testing::UniqueSocketAddress();
       options.deadline = absl::Milliseconds(500);
     }
     ASSERT_OK_AND_ASSIGN(options.map,

@@ -9,6 +9,7 @@
 #include "common/config/job.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "common/testing/socket_folder.h"
 #include "ps_server/client/parameter_client.h"
 
 namespace monsoon::testing {
@@ -56,7 +57,7 @@ bool Ended(const JobDescription& description) {
 TestCluster::TestCluster(const Options& options)
     : options_(options), muted_(std::make_shared<Muted>(options.workers)) {
   const std::string name = UniqueName();
-  const std::string prefix = absl::StrCat("unix-abstract:monsoon-", name, "-");
+  const std::string prefix = testing::UniqueSocketAddress() + "-";
   cluster_.set_name(absl::StrCat("test-", name));
   cluster_.set_heartbeat_ms(options.heartbeat_ms);
   cluster_.set_lost_after_ms(options.lost_after_ms);

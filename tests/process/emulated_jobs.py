@@ -69,8 +69,8 @@ class Jobs:
         self.programs = make_programs(folder, options.bin)
 
     def accuracy(self, job, settings, device, replicas, environment):
-        worker = (f'worker {{ address: "unix-abstract:monsoon-{self.folder.name}-{device}" '
-                  f'device: {device} replicas: {replicas} }}')
+        worker = (f'worker {{ address: "unix:{{sockets}}/w" device: {device} '
+                  f'replicas: {replicas} }}')
         with LocalCluster(ps=1, workers=0, bin_dir=self.programs, environment=environment,
                           settings=[worker]) as cluster:
             described = cluster.run(CONFIGS / f"{job}.textproto", settings, timeout=900)

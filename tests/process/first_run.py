@@ -52,10 +52,9 @@ class Rows:
 
     def _cluster(self, environment, worker, settings=(), bin_dir=None):
         """A ps and one worker; `worker` is more of its line in the cluster file."""
-        name = f"unix-abstract:monsoon-first-{os.getpid()}-{time.monotonic_ns()}"
         return LocalCluster(
             ps=1, workers=0, bin_dir=bin_dir or self._bin, environment=environment,
-            settings=[f'worker {{ address: "{name}" threads: 1 {worker} }}', *settings])
+            settings=[f'worker {{ address: "unix:{{sockets}}/w" threads: 1 {worker} }}', *settings])
 
     def _run(self, cluster, settings=None, units=FEW, limit=PATIENCE_S):
         """The job's description when it has ended, or after `limit` seconds, and those."""
@@ -77,9 +76,9 @@ class Rows:
     def refused(self, name, environment, message, worker="", bin_dir=None):
         """device: CUDA is refused with the message."""
         path = self._work / "refused.textproto"
-        path.write_text('name: "first"\ncoordinator { address: "unix-abstract:first-none" }\n'
-                        'ps { address: "unix-abstract:first-ps" }\nworker { address: '
-                        f'"unix-abstract:first-{os.getpid()}" device: CUDA {worker} }}\n')
+        path.write_text('name: "first"\ncoordinator { address: "unix:first-none" }\n'
+                        'ps { address: "unix:first-ps" }\nworker { address: '
+                        f'"unix:{self._work}/refused" device: CUDA {worker} }}\n')
         answer = subprocess.run(
             [(bin_dir or self._bin) / "worker" / "worker", f"--cluster={path}", "--task=0"],
             capture_output=True, text=True, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,

@@ -8,7 +8,6 @@ the last test loss, and how much memory a worker and a ps took at most.
 """
 
 import gzip
-import os
 import pathlib
 import re
 import struct
@@ -26,7 +25,7 @@ CONFIGS = ROOT / "configs"
 FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 # One worker of one replica, and one of two.
 WORKERS = 1
-PAIR = 'worker { address: "unix-abstract:monsoon-pair-%d" device: CPU replicas: 2 threads: 1 }'
+PAIR = 'worker { address: "unix:{sockets}/pair" device: CPU replicas: 2 threads: 1 }'
 
 # A job's settings beside what all have: samples to train with and to test with, steps of
 # Downpour, iterations of Sandblaster. Of more than five million parameters: 20 and 2.
@@ -149,7 +148,7 @@ class Presets:
     def _job(self, job, settings, limit, what):
         file = CONFIGS / "job" / f"{job}.textproto"
         with LocalCluster(ps=2, workers=WORKERS, bin_dir=self._bin,
-                          settings=[PAIR % os.getpid()]) as cluster:
+                          settings=[PAIR]) as cluster:
             losses = []
             try:
                 if what == "steps":  # Where it starts: what one step leaves.

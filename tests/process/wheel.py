@@ -86,11 +86,11 @@ class Installed:
         raise FileNotFoundError(f"no cluster file in {self.site}")
 
     def leave_the_ports(self):
-        """Has the cluster listen on sockets named after this process, in place of the ports
+        """Has the cluster listen on sockets in this check's folder, in place of the ports
         that a cluster of the machine's user may have."""
         path = self.cluster_file()
         path.write_text(re.sub(r"127\.0\.0\.1:(\d+)",
-                               rf"unix-abstract:monsoon-wheel-{os.getpid()}-\1",
+                               rf"unix:{self.work}/\1",
                                path.read_text()))
 
     def up(self, log):
@@ -213,8 +213,8 @@ def check_parameter_servers(checks, installed, wheel):
     checks.check("and leaves nobody", not processes_of(installed.site),
                  processes_of(installed.site))
     other = installed.work / "other.textproto"
-    other.write_text('coordinator { address: "unix-abstract:monsoon-wheel-nobody" }\n'
-                     'ps { address: "unix-abstract:monsoon-wheel-nobody-either" }\n')
+    other.write_text('coordinator { address: "unix:monsoon-wheel-nobody" }\n'
+                     'ps { address: "unix:monsoon-wheel-nobody-either" }\n')
     by_flag = installed.command("jobs", f"--cluster={other}")
     installed.environment["MONSOON_CLUSTER"] = str(other)
     by_variable = installed.command("jobs")

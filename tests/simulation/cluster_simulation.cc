@@ -69,19 +69,19 @@ ClusterSimulation::~ClusterSimulation() {
 void ClusterSimulation::MakeCluster() {
   Cluster& cluster = world_.cluster;
   cluster.set_name("sim");
-  cluster.mutable_coordinator()->set_address("unix-abstract:c");
+  cluster.mutable_coordinator()->set_address("unix:c");
   const uint32_t least = options_.restarts ? 2 : 1;
   const uint32_t shards = least + world_.dice.Below(4 - least);
   for (uint32_t i = 0; i < shards; ++i) {
     ParameterServerTask* const ps = cluster.add_ps();
-    ps->set_address(absl::StrCat("unix-abstract:ps", i));
+    ps->set_address(absl::StrCat("unix:ps", i));
     ps->set_memory_limit_mib(8);
     ps_.push_back(std::make_unique<SimulatedPs>(&world_, i, kStripes));
     world_.ps.push_back(ps_.back().get());
   }
   const uint32_t workers = least + world_.dice.Below(4 - least);
   for (uint32_t i = 0; i < workers; ++i) {
-    cluster.add_worker()->set_address(absl::StrCat("unix-abstract:w", i));
+    cluster.add_worker()->set_address(absl::StrCat("unix:w", i));
   }
   cluster.set_heartbeat_ms(100);
   cluster.set_lost_after_ms(600);

@@ -41,7 +41,7 @@ std::string JoinFields(const World& world) {
   fields.Number(uint32_t{MONSOON_ABI});
   fields.String(kVersion);
   fields.Number(kConnectMs);
-  fields.String("unix-abstract:c");
+  fields.String("unix:c");
   fields.String(text);
   fields.Number(static_cast<uint8_t>(!world.entered.empty()));  // makes no other job
   fields.Number(static_cast<uint32_t>(world.plan.job.model().tensor_size()));

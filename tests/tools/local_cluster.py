@@ -5,7 +5,7 @@
 
 Scripts of tests/benchmarks import this file by itself, so it needs nothing of this folder.
 
-Tasks listen on abstract Unix sockets named after this process, so that two
+Tasks listen on Unix sockets in a folder of the cluster's own, so that two
 runs never meet. Everything is stopped when the block is left, and when this
 process ends: `coordinator up` is tied to its life, and its children to `up`'s.
 """
@@ -59,23 +59,21 @@ def training_seconds(description):
 
 
 class LocalCluster:
-    _count = 0
-
     def __init__(self, ps=1, workers=3, threads=1, bin_dir=BIN, extra_flags=(),
                  environment=None, settings=(), state_dir=None, name=None):
-        """`settings` are lines of the cluster file. `environment` changes that of all tasks;
-        None removes a variable. State is kept in a folder that goes with the cluster, unless
-        one is named; a folder knows the `name` of the cluster whose it is."""
-        LocalCluster._count += 1
-        prefix = f"unix-abstract:monsoon-{os.getpid()}-{LocalCluster._count}"
-        self.address = f"{prefix}-coordinator"
+        """`settings` are lines of the cluster file; {sockets} there is the folder of the tasks'
+        sockets. `environment` changes that of all tasks; None removes a variable. State is kept
+        in a folder that goes with the cluster, unless one is named; a folder knows the `name` of
+        the cluster whose it is."""
+        self._directory = tempfile.TemporaryDirectory(prefix="monsoon-")
+        prefix = f"unix:{self._directory.name}"
+        self.address = f"{prefix}/coordinator"
         lines = [f'name: "{name or f"local-{os.getpid()}"}"',
                  f'coordinator {{ address: "{self.address}" }}']
-        lines += [f'ps {{ address: "{prefix}-ps{i}" }}' for i in range(ps)]
-        lines += [f'worker {{ address: "{prefix}-worker{i}" threads: {threads} device: CPU }}'
+        lines += [f'ps {{ address: "{prefix}/ps{i}" }}' for i in range(ps)]
+        lines += [f'worker {{ address: "{prefix}/worker{i}" threads: {threads} device: CPU }}'
                   for i in range(workers)]
-        lines += settings
-        self._directory = tempfile.TemporaryDirectory(prefix="monsoon-")
+        lines += [line.replace("{sockets}", self._directory.name) for line in settings]
         self.path = pathlib.Path(self._directory.name) / "cluster.textproto"
         self.path.write_text("\n".join(lines) + "\n")
         self.log_path = pathlib.Path(self._directory.name) / "up.log"

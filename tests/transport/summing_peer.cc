@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status.h"
-#include "common/testing/unique_name.h"
+#include "common/testing/socket_folder.h"
 
 namespace monsoon {
 namespace {
@@ -39,7 +39,7 @@ absl::StatusOr<SummingPeer> StartSummingPeer(uint64_t message_memory_bytes) {
   const std::string binary =
       absl::StrCat(std::getenv("TEST_SRCDIR"), "/", std::getenv("TEST_WORKSPACE"),
                    "/tests/transport/summing_peer_main");
-  const std::string address = absl::StrCat("unix-abstract:", testing::UniqueName());
+  const std::string address = testing::UniqueSocketAddress();
   Subprocess::Options options;
   options.pipe_stderr = false;
   ASSIGN_OR_RETURN(

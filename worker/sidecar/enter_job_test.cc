@@ -206,7 +206,7 @@ TEST_F(EnterJobTest, WhatWasLostIsWrittenAgainByALaterWriter) {
 }
 
 TEST_F(EnterJobTest, ACoordinatorThatIsAwayIsAskedAgain) {
-  coordinator_.refusal = absl::UnavailableError("unix-abstract:c: connection refused");
+  coordinator_.refusal = absl::UnavailableError("unix:c: connection refused");
   coordinator_.refusals_left = 1;
   EnterJob::Options options;
   EnterJob one(options, &coordinator_);

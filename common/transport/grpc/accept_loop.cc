@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
+#include "common/process/peer_user.h"
 
 namespace monsoon {
 namespace {
@@ -76,6 +78,7 @@ AcceptLoop::AcceptLoop(AcceptLoopOptions options, std::vector<UniqueFd> listener
       take_(std::move(take)),
       reserve_(Reserve()),
       refusals_(kRefusalPeriod),
+      strangers_(kRefusalPeriod),
       thread_([this] { Run(); }) {}
 
 AcceptLoop::~AcceptLoop() {
@@ -122,6 +125,7 @@ int AcceptLoop::TimeoutMs(bool rests) const {
 }
 
 void AcceptLoop::AcceptAll(int listener) {
+  const bool of_this_machine = IsUnixSocket(listener);
   for (int i = 0; i < kMostInARow && !rests_; ++i) {
     UniqueFd connection = Accept(listener);
     if (!connection.valid() && !RanOut(errno)) {
@@ -141,6 +145,9 @@ void AcceptLoop::AcceptAll(int listener) {
       continue;
     }
     NoteTaken();
+    if (of_this_machine && !MayConnect(connection)) {
+      continue;
+    }
     if (!own) {
       take_(listener, std::move(connection));
     }
@@ -188,6 +195,21 @@ bool AcceptLoop::Refuse(int listener) {
     NoteRefusal();
   }
   return closed;
+}
+
+bool AcceptLoop::MayConnect(const UniqueFd& connection) {
+  const absl::StatusOr<PeerUser> peer = PeerUserOf(connection.get());
+  if (peer.ok() && IsUserOrRoot(*peer, geteuid())) {
+    return true;
+  }
+  if (const auto left_out = strangers_.Take(Clock::Real()->Now())) {
+    LOG(WARNING) << options_.name << " closed a connection of "
+                 << (peer.ok() ? absl::StrCat("the user with the number ", peer->uid, " (pid ",
+                                              peer->pid, ")")
+                               : std::string(peer.status().message()))
+                 << ": only user " << geteuid() << " and root may connect" << LeftOut(*left_out);
+  }
+  return false;
 }
 
 void AcceptLoop::NoteRefusal() {

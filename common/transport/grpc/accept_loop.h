@@ -5,6 +5,9 @@
 // others. A connection for which there are no others is closed at once, so that its client knows
 // and comes again; that is logged, once a minute. It needs no descriptor: there is one in reserve.
 //
+// At a Unix socket only processes of this user and of root may connect, whatever the mode of its
+// file: others are closed at once, with a line in the log that names the user and the process.
+//
 // Whoever asks is told why others may not reach the sockets: descriptors ran out, or connections
 // to their own addresses do not arrive (OwnAddress).
 //
@@ -61,6 +64,8 @@ class AcceptLoop {
   bool Refuse(int listener);
   // One of its own has arrived.
   bool IsOwn(const UniqueFd& connection);
+  // Whether whoever made a connection at a Unix socket may have one; else the log is told.
+  bool MayConnect(const UniqueFd& connection);
   void NoteRefusal();
   void NoteTaken();
   std::string Trouble() const;
@@ -81,6 +86,7 @@ class AcceptLoop {
   std::string trouble_;   // as it was told
   absl::Duration last_refusal_;
   LogLimit refusals_;
+  LogLimit strangers_;
   std::thread thread_;
 };
 

@@ -4,10 +4,9 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
-#include <cstddef>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,21 +16,25 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
+#include "common/testing/another_user.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
-#include "common/testing/unique_name.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace monsoon {
 namespace {
 
-// A loop at an abstract socket, and what it has taken.
+using ::testing::HasSubstr;
+
+// A loop at a Unix socket, and what it has taken.
 class AcceptLoopTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string name = absl::StrCat("accept-loop-test-", testing::UniqueName());
+    const std::string name = testing::UniqueSocketAddress();
+    path_ = name.substr(name.find(':') + 1);
     address_.sun_family = AF_UNIX;
-    std::memcpy(address_.sun_path + 1, name.data(), name.size());
-    length_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+    path_.copy(address_.sun_path, sizeof(address_.sun_path) - 1);
     std::vector<UniqueFd> listeners;
     listeners.emplace_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     ASSERT_EQ(bind(listeners[0].get(), reinterpret_cast<sockaddr*>(&address_), length_), 0);
@@ -86,7 +89,8 @@ class AcceptLoopTest : public ::testing::Test {
     return taken_.size();
   }
   sockaddr_un address_ = {};
-  socklen_t length_ = 0;
+  socklen_t length_ = sizeof(sockaddr_un);
+  std::string path_;
   Mutex mutex_;
   CondVar changed_;
   std::vector<UniqueFd> taken_ ABSL_GUARDED_BY(mutex_);
@@ -123,6 +127,30 @@ std::vector<UniqueFd> OpenAll() {
 TEST_F(AcceptLoopTest, TakesConnections) {
   const UniqueFd first = Connect(), second = Connect();
   EXPECT_TRUE(AwaitTaken(2));
+}
+
+// The file's mode and folder keep others away; these here do not.
+TEST_F(AcceptLoopTest, ClosesConnectionsOfOtherUsersAndNamesThem) {
+  if (!testing::CanBeAnotherUser()) {
+    GTEST_SKIP() << testing::kNoOtherUser;
+  }
+  ASSERT_EQ(chmod(path_.c_str(), 0777), 0);
+  ASSERT_EQ(chmod(testing::SocketFolder().c_str(), 0755), 0);
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(testing::RunAsAnotherUser([this] {
+                const UniqueFd fd = Connect();
+                return !fd.valid() ? 1 : IsClosed(fd) ? 2 : 3;
+              }),
+              2);
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  ASSERT_EQ(chmod(testing::SocketFolder().c_str(), 0700), 0);
+  const UniqueFd own = Connect();
+  EXPECT_TRUE(AwaitTaken(1));
+  EXPECT_THAT(log, HasSubstr("closed a connection of the user with the number 65534 (pid "));
+  EXPECT_EQ(log.find("closed a connection"), log.rfind("closed a connection"))
+      << "one line for many";
 }
 
 TEST_F(AcceptLoopTest, ClosesWhatComesWithoutDescriptorsAndTakesTheNextOnes) {

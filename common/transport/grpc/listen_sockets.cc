@@ -5,12 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -23,6 +19,7 @@
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/process/unique_fd.h"
+#include "common/transport/grpc/unix_listener.h"
 
 namespace monsoon {
 namespace {
@@ -168,55 +165,23 @@ absl::StatusOr<ListenSockets> ListenTcp(const std::vector<Endpoint>& endpoints, 
   return result;
 }
 
-// A path's socket that nobody needs any more: a bind does not replace it.
-void RemoveSocket(const std::string& path) {
-  struct stat status = {};
-  if (lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) {
-    unlink(path.c_str());
-  }
-}
-
-absl::StatusOr<ListenSockets> ListenUnix(const Address& address) {
-  const bool abstract = address.kind == Address::Kind::kUnixAbstract;
-  sockaddr_un endpoint = {};
-  endpoint.sun_family = AF_UNIX;
+absl::StatusOr<ListenSockets> ListenUnix(const std::string& path) {
+  ASSIGN_OR_RETURN(UnixListener listener, ListenAtPath(path, kBacklog));
   ListenSockets result;
-  // An abstract name has a zero before it, a path one behind it.
-  if (address.path.size() + 1 > sizeof(endpoint.sun_path)) {
-    return result;
-  }
-  std::memcpy(endpoint.sun_path + (abstract ? 1 : 0), address.path.data(), address.path.size());
-  if (!abstract) {
-    RemoveSocket(address.path);
-  }
-  UniqueFd fd = MakeSocket(AF_UNIX);
-  const auto length =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.path.size());
-  if (!fd.valid() || bind(fd.get(), reinterpret_cast<sockaddr*>(&endpoint), length) != 0 ||
-      listen(fd.get(), kBacklog) != 0) {
-    return abstract && errno == EADDRINUSE ? absl::StatusOr<ListenSockets>(absl::UnavailableError(
-                                                 "the socket is in use by another process"))
-                                           : std::move(result);
-  }
-  result.sockets.push_back(std::move(fd));
-  result.path = abstract ? "" : address.path;
+  result.path = listener.path;
+  result.inode = listener.inode;
+  result.sockets.push_back(std::move(listener.socket));
   return result;
 }
 
 // No sockets where the address is none of this machine's.
 absl::StatusOr<ListenSockets> Try(const Address& address) {
-  if (address.kind != Address::Kind::kTcp) {
-    return ListenUnix(address);
+  if (address.kind == Address::Kind::kUnix) {
+    return ListenUnix(address.path);
   }
   std::vector<Endpoint> endpoints = Resolve(address);
   const bool any = endpoints.size() == 1 && IsAnyNetwork(endpoints[0]);
   return ListenTcp(any ? AnyNetwork(endpoints[0]) : endpoints, any);
-}
-
-std::string WhyNot(Address::Kind kind) {
-  return kind == Address::Kind::kTcp
-             ? "the port is in use by another process, or the host is not this machine's"
-             : "the socket is in use, or its path cannot be created";
 }
 
 }  // namespace
@@ -243,13 +208,15 @@ absl::StatusOr<ListenSockets> OpenListenSockets(const std::string& address,
   while (true) {
     absl::StatusOr<ListenSockets> opened = Try(parsed);
     if (opened.ok() && opened->sockets.empty()) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", address, ": ", WhyNot(parsed.kind)));
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", address,
+                                                 ": the port is in use by another process, or "
+                                                 "the host is not this machine's"));
     }
     if (opened.ok()) {
       return opened;
     }
-    if (Clock::Real()->Now() >= end) {
+    // Only what is in use may come free.
+    if (!absl::IsUnavailable(opened.status()) || Clock::Real()->Now() >= end) {
       return Annotate(opened.status(), absl::StrCat("cannot listen on ", address));
     }
     absl::SleepFor(kBetweenTries);

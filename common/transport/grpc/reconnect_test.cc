@@ -17,7 +17,7 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/process/unique_fd.h"
-#include "common/testing/unique_name.h"
+#include "common/testing/socket_folder.h"
 #include "common/transport/grpc/channel.h"
 #include "gtest/gtest.h"
 
@@ -28,12 +28,11 @@ namespace {
 // a server of gRPC, whose threads would do the client's work, too.
 class PlainServer {
  public:
-  explicit PlainServer(const std::string& name) : listener_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+  explicit PlainServer(const std::string& path) : listener_(socket(AF_UNIX, SOCK_STREAM, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::ranges::copy(name, address.sun_path + 1);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-    CHECK_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    CHECK_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     CHECK_EQ(listen(listener_.get(), 16), 0);
     thread_ = std::thread([this] { Run(); });
   }
@@ -73,8 +72,8 @@ bool Becomes(absl::FunctionRef<bool()> is, absl::Duration within) {
 
 class ReconnectTest : public ::testing::Test {
  protected:
-  const std::string name_ = absl::StrCat("reconnect-test-", testing::UniqueName());
-  const std::string address_ = "unix-abstract:" + name_;
+  const std::string address_ = testing::UniqueSocketAddress();
+  const std::string path_ = address_.substr(address_.find(':') + 1);
 };
 
 TEST_F(ReconnectTest, AChannelComesUpWhileNobodyCalls) {
@@ -84,7 +83,7 @@ TEST_F(ReconnectTest, AChannelComesUpWhileNobodyCalls) {
   ASSERT_EQ(channel->GetState(false), GRPC_CHANNEL_TRANSIENT_FAILURE);
   KeepConnecting(channel);
   KeepConnecting(channel);  // each call that fails asks again
-  const PlainServer server(name_);
+  const PlainServer server(path_);
   // A look comes once a second; without the thread most of them time out unseen.
   EXPECT_TRUE(
       Becomes([&] { return channel->GetState(false) == GRPC_CHANNEL_READY; }, absl::Seconds(3)));

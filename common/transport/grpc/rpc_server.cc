@@ -1,7 +1,5 @@
 #include "common/transport/grpc/rpc_server.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "common/transport/grpc/listen_sockets.h"
 #include "common/transport/grpc/prepare_grpc.h"
 #include "common/transport/grpc/reachability.h"
+#include "common/transport/grpc/unix_listener.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
@@ -107,6 +106,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
                                        &server->guard_);
   server->address_ = options.address;
   server->socket_path_ = listening.path;
+  server->socket_inode_ = listening.inode;
   if (listening.port != 0) {
     server->port_ = listening.port;
     server->address_ =
@@ -167,7 +167,7 @@ RpcServer::~RpcServer() {
 void RpcServer::Shutdown(absl::Duration grace) {
   // gRPC drops descriptors that come once it is shutting down.
   if (accept_loop_ != nullptr && !socket_path_.empty()) {
-    unlink(socket_path_.c_str());
+    RemoveSocketFile(socket_path_, socket_inode_);
   }
   accept_loop_.reset();
   if (server_ == nullptr) {

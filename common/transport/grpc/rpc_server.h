@@ -9,6 +9,8 @@
 // Thread safe after Start.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +31,8 @@
 namespace monsoon {
 
 struct RpcServerOptions {
-  // host:port (port 0: any free one), unix:PATH or unix-abstract:NAME.
+  // host:port (port 0: any free one) or unix:PATH, which processes of this user and of root can
+  // connect to.
   std::string address;
   // How connections over TCP prove who is there; those of Unix sockets are of the sockets' user.
   // Null: all may do everything, which an address that other machines can reach needs `insecure`
@@ -57,9 +60,9 @@ class RpcServer {
  public:
   // Binds and serves `calls`, and `streams` if it is not null: an asynchronous service that
   // outlives the server and asks for its calls at queue() from then on. FailedPrecondition for
-  // an address that others reach, Unavailable when it cannot be bound; both name it, and a port
-  // in use is called so, after two seconds: the process that had it may have been killed this
-  // moment.
+  // an address that others reach or a path that is not fit (unix_listener.h), Unavailable when it
+  // cannot be bound; both name it, and a port in use is called so, after two seconds: the process
+  // that had it may have been killed this moment.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options,
                                                           CallTable calls,
                                                           grpc::Service* streams = nullptr);
@@ -89,6 +92,7 @@ class RpcServer {
   std::string address_;
   int port_ = 0;
   std::string socket_path_;  // to be removed; "": none
+  ino_t socket_inode_ = 0;
   Guard guard_;
   Connections connections_;
   std::unique_ptr<CallService> calls_;

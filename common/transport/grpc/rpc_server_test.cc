@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/process/port_file.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
-#include "common/testing/unique_name.h"
 #include "common/transport/grpc/call_bytes.h"
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/status_conversion.h"
@@ -121,7 +120,7 @@ TEST(RpcServerTest, TakesThePortOfAProcessThatIsBeingKilled) {
 }
 
 TEST(RpcServerTest, ServesUnixSockets) {
-  const std::string address = absl::StrCat("unix-abstract:rpc-server-test-", testing::UniqueName());
+  const std::string address = testing::UniqueSocketAddress();
   ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
   EXPECT_EQ(server->address(), address);
   EXPECT_EQ(server->port(), 0);
@@ -129,30 +128,24 @@ TEST(RpcServerTest, ServesUnixSockets) {
   EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
 }
 
-TEST(RpcServerTest, ReplacesWhatADeadProcessLeftOfASocketAndLeavesNothing) {
-  const std::string path =
-      (std::filesystem::temp_directory_path() / testing::UniqueName()).string();
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  ASSERT_LT(path.size(), sizeof(address.sun_path));
-  path.copy(address.sun_path, path.size());
-  const int dead = socket(AF_UNIX, SOCK_STREAM, 0);
-  ASSERT_EQ(bind(dead, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  close(dead);
-  {
-    ASSERT_OK_AND_ASSIGN(auto server,
-                         RpcServer::Start({.address = absl::StrCat("unix:", path)}, {}));
-    const auto channel = MakeChannel(server->address());
-    EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
-  }
-  EXPECT_NE(access(path.c_str(), F_OK), 0);
+TEST(RpcServerTest, ASocketThatIsInUseIsWaitedForAndKept) {
+  const std::string address = testing::UniqueSocketAddress();
+  ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
+  EXPECT_THAT(RpcServer::Start({.address = address}, {}),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       absl::StrCat("cannot listen on ", address,
+                                    ": the socket is in use by another process")));
+  const auto channel = MakeChannel(address);
+  EXPECT_TRUE(channel->WaitForConnected(gpr_time_from_seconds(10, GPR_TIMESPAN)));
+  server.reset();
+  EXPECT_NE(access(address.substr(address.find(':') + 1).c_str(), F_OK), 0);
 }
 
 TEST(RpcServerTest, SaysWhatItCannotListenOn) {
   EXPECT_THAT(RpcServer::Start({.address = "unix:/nowhere/socket"}, {}),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       "cannot listen on unix:/nowhere/socket: the socket is in use, or its path "
-                       "cannot be created"));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "cannot listen on unix:/nowhere/socket: /nowhere: No such file or "
+                       "directory"));
   EXPECT_THAT(RpcServer::Start({.address = "192.0.2.1:0", .insecure = true}, {}),
               StatusIs(absl::StatusCode::kUnavailable,
                        "cannot listen on 192.0.2.1:0: the port is in use by another process, or "
@@ -181,7 +174,7 @@ TEST(RpcServerTest, RefusesWhatOthersReach) {
 }
 
 TEST(RpcServerTest, TellsItsHealth) {
-  const std::string address = absl::StrCat("unix-abstract:health-test-", testing::UniqueName());
+  const std::string address = testing::UniqueSocketAddress();
   ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
   const auto channel = MakeChannel(server->address());
   const auto check = [&](const std::string& request) {
@@ -196,7 +189,7 @@ TEST(RpcServerTest, TellsItsHealth) {
 
 // Its shutdown with the last object that uses it may take ten seconds.
 TEST(RpcServerTest, GrpcOutlivesTheLastChannel) {
-  MakeChannel(absl::StrCat("unix-abstract:", testing::UniqueName())).reset();
+  MakeChannel(testing::UniqueSocketAddress()).reset();
   EXPECT_NE(grpc_is_initialized(), 0);
 }
 

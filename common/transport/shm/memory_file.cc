@@ -10,12 +10,22 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status.h"
 
 namespace monsoon {
 namespace {
 
 absl::Status SystemError(absl::StatusCode code, const std::string& what) {
   return absl::Status(code, absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+// The size stays as it is, and so do the seals.
+constexpr int kFixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+absl::Status Seal(int fd, int seals) {
+  return fcntl(fd, F_ADD_SEALS, seals) == 0
+             ? absl::OkStatus()
+             : SystemError(absl::StatusCode::kUnimplemented, "sealing a memory file");
 }
 
 }  // namespace
@@ -27,12 +37,25 @@ MemoryMapping::~MemoryMapping() {
 }
 
 absl::StatusOr<MemoryFile> MemoryFile::Create(const std::string& name, size_t size) {
+  ASSIGN_OR_RETURN(MemoryFile file, Make(name, size));
+  RETURN_IF_ERROR(Seal(file.fd(), kFixed));
+  return file;
+}
+
+absl::StatusOr<MemoryFile> MemoryFile::CreateForOneWriter(const std::string& name, size_t size,
+                                                          MemoryMapping* mapping) {
+  ASSIGN_OR_RETURN(MemoryFile file, Make(name, size));
+  ASSIGN_OR_RETURN(*mapping, file.Map(Access::kReadWrite));
+  RETURN_IF_ERROR(Seal(file.fd(), kFixed | F_SEAL_FUTURE_WRITE));
+  return file;
+}
+
+absl::StatusOr<MemoryFile> MemoryFile::Make(const std::string& name, size_t size) {
   UniqueFd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) {
     return SystemError(absl::StatusCode::kResourceExhausted, "memfd_create");
   }
-  if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0 ||
-      fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+  if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     return SystemError(absl::StatusCode::kResourceExhausted,
                        absl::StrCat("a memory file of ", size, " bytes"));
   }
@@ -41,8 +64,9 @@ absl::StatusOr<MemoryFile> MemoryFile::Create(const std::string& name, size_t si
 
 absl::StatusOr<MemoryFile> MemoryFile::Adopt(UniqueFd fd, size_t least_size) {
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return absl::InvalidArgumentError("the peer's memory file is not sealed against shrinking");
+  if (seals < 0 || (seals & kFixed) != kFixed) {
+    return absl::InvalidArgumentError(
+        "the peer's memory file is not sealed against shrinking, growing and other seals");
   }
   struct stat status;
   if (fstat(fd.get(), &status) != 0) {
@@ -67,13 +91,6 @@ absl::StatusOr<MemoryMapping> MemoryFile::Map(Access access) const {
   // cost. Systems without huge pages for shared memory ignore it.
   madvise(data, size_, MADV_HUGEPAGE);
   return MemoryMapping(data, size_);
-}
-
-absl::Status MemoryFile::SealWrites() const {
-  if (fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
-    return SystemError(absl::StatusCode::kUnimplemented, "F_SEAL_FUTURE_WRITE");
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace monsoon

@@ -44,13 +44,18 @@ class MemoryMapping {
 
 class MemoryFile {
  public:
-  // `size` bytes of zeros, sealed against shrinking and growing. `name` is for
+  // `size` bytes of zeros, sealed against shrinking, growing and other seals. `name` is for
   // /proc/PID/maps only. ResourceExhausted when the system gives none.
   static absl::StatusOr<MemoryFile> Create(const std::string& name, size_t size);
+  // As Create, mapped at *mapping, which alone writes it from now on: nobody else can map or
+  // write it, so what is handed out is read-only for the receiver. Unimplemented where the system
+  // cannot do that.
+  static absl::StatusOr<MemoryFile> CreateForOneWriter(const std::string& name, size_t size,
+                                                       MemoryMapping* mapping);
 
-  // A peer's file. InvalidArgument unless it has `least_size` bytes and is
-  // sealed against shrinking: else the peer could take pages away from under
-  // a mapping.
+  // A peer's file. InvalidArgument unless it has `least_size` bytes and is sealed as by Create:
+  // else the peer could take pages away from under a mapping, whose next reader the system kills
+  // with SIGBUS. A seal cannot be taken off.
   static absl::StatusOr<MemoryFile> Adopt(UniqueFd fd, size_t least_size);
 
   int fd() const { return fd_.get(); }
@@ -59,11 +64,10 @@ class MemoryFile {
   enum class Access { kRead, kReadWrite };
   absl::StatusOr<MemoryMapping> Map(Access access) const;
 
-  // From now on nobody can map or write it, but mappings that exist stay
-  // writable: what is handed out is read-only for the receiver.
-  absl::Status SealWrites() const;
-
  private:
+  // Not sealed yet.
+  static absl::StatusOr<MemoryFile> Make(const std::string& name, size_t size);
+
   MemoryFile(UniqueFd fd, size_t size) : fd_(std::move(fd)), size_(size) {}
 
   UniqueFd fd_;

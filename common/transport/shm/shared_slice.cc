@@ -56,9 +56,9 @@ bool MayKeep(int fd) {
 
 // A file that is mapped here and sealed for everybody else.
 absl::StatusOr<std::pair<MemoryFile, MemoryMapping>> CreateFile(uint64_t bytes) {
-  ASSIGN_OR_RETURN(MemoryFile file, MemoryFile::Create("monsoon-slice", bytes));
-  ASSIGN_OR_RETURN(MemoryMapping memory, file.Map(MemoryFile::Access::kReadWrite));
-  RETURN_IF_ERROR(file.SealWrites());
+  MemoryMapping memory;
+  ASSIGN_OR_RETURN(MemoryFile file,
+                   MemoryFile::CreateForOneWriter("monsoon-slice", bytes, &memory));
   if (!MayKeep(file.fd())) {
     return absl::ResourceExhaustedError("too many descriptors are in use");
   }

@@ -12,8 +12,8 @@
 #include "common/transport/frame/protocol.h"
 #include "common/transport/shm/bell.h"
 #include "common/transport/shm/frame_channel.h"
-#include "common/transport/shm/host_id.h"
 #include "common/transport/shm/memory_file.h"
+#include "common/transport/shm/socket_file.h"
 #include "common/transport/shm/unix_socket.h"
 
 namespace monsoon {
@@ -94,10 +94,7 @@ class RingTransport final : public SharedMemoryTransport {
   absl::Status Connect(uint32_t peer, const SharedMemoryOffer& offer,
                        absl::Duration deadline) override {
     Reset(peer);
-    if (offer.host() != HostId()) {
-      return absl::FailedPreconditionError("the peer is on another host");
-    }
-    ASSIGN_OR_RETURN(UniqueFd socket, ConnectAbstract(offer.socket()));
+    ASSIGN_OR_RETURN(UniqueFd socket, ConnectToOffer(offer));
     SharedMemoryRequest hello;
     hello.mutable_hello()->set_protocol_version(kProtocolVersion);
     const int bell_fd = bell_file_.fd();

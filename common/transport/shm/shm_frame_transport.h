@@ -24,9 +24,9 @@ class SharedMemoryTransport : public FrameTransport {
   static absl::StatusOr<std::unique_ptr<SharedMemoryTransport>> Create(uint32_t peers);
 
   // Opens the stream to `peer`; gives up an older one. FailedPrecondition when
-  // the offer is of another host or protocol, ResourceExhausted when the peer
-  // admits no more streams, Unavailable when it is gone. Blocks until the peer
-  // answers, `deadline` at most.
+  // the offer is of another host or protocol, or of a folder that this process does not
+  // see (socket_file.h), ResourceExhausted when the peer admits no more streams,
+  // Unavailable when it is gone. Blocks until the peer answers, `deadline` at most.
   virtual absl::Status Connect(uint32_t peer, const SharedMemoryOffer& offer,
                                absl::Duration deadline) = 0;
 

@@ -4,17 +4,16 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/clock.h"
 #include "common/base/log_limit.h"
 #include "common/base/logging.h"
-#include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/base/utf8.h"
 #include "common/process/unique_fd.h"
@@ -23,6 +22,7 @@
 #include "common/transport/frame/protocol.h"
 #include "common/transport/shm/host_id.h"
 #include "common/transport/shm/shm_connection.h"
+#include "common/transport/shm/socket_file.h"
 #include "common/transport/shm/unix_socket.h"
 
 namespace monsoon {
@@ -36,8 +36,6 @@ constexpr size_t kMostStrangers = 64;
 constexpr int kPollMs = 1000;
 constexpr absl::Duration kRefusalPeriod = absl::Minutes(1);
 
-std::string RandomName() { return absl::StrFormat("monsoon-%016x%016x", RandomId(), RandomId()); }
-
 struct Client {
   UniqueFd socket;
   absl::Duration connected_at;
@@ -47,11 +45,10 @@ struct Client {
 
 class SocketServer final : public SharedMemoryServer {
  public:
-  SocketServer(FrameServer* frames, UniqueFd listener, UniqueFd stop, SharedMemoryOffer offer)
+  SocketServer(FrameServer* frames, SocketFile listener, UniqueFd stop)
       : frames_(frames),
         listener_(std::move(listener)),
         stop_(std::move(stop)),
-        offer_(std::move(offer)),
         thread_([this] { Run(); }) {}
 
   ~SocketServer() override {
@@ -59,10 +56,14 @@ class SocketServer final : public SharedMemoryServer {
     thread_.join();
   }
 
-  const SharedMemoryOffer& offer() const override { return offer_; }
+  SharedMemoryOffer offer() const override {
+    return gone_ ? SharedMemoryOffer() : listener_.offer();
+  }
 
  private:
   void Run();
+  // Now and then: whether clients still find the listener.
+  void LookForFile(absl::Duration now);
   void Accept();
   // Makes room for one more that has not said hello.
   void DropSilentStranger();
@@ -76,11 +77,12 @@ class SocketServer final : public SharedMemoryServer {
   absl::Status Welcome(Client* client, const SharedMemoryHello& hello, std::vector<UniqueFd> fds);
 
   FrameServer* const frames_;
-  const UniqueFd listener_;
+  const SocketFile listener_;
   const UniqueFd stop_;
-  const SharedMemoryOffer offer_;
+  std::atomic<bool> gone_{false};  // no client finds the listener any more
   // The thread's.
   std::vector<Client> clients_;
+  absl::Duration looked_at_ = absl::ZeroDuration();
   bool accept_failed_ = false;
   LogLimit refusals_{kRefusalPeriod};
   std::jthread thread_;
@@ -90,7 +92,7 @@ void SocketServer::Run() {
   while (true) {
     // After a failure the listener rests for one turn.
     const short accepts = std::exchange(accept_failed_, false) ? 0 : POLLIN;
-    std::vector<pollfd> fds = {{stop_.get(), POLLIN, 0}, {listener_.get(), accepts, 0}};
+    std::vector<pollfd> fds = {{stop_.get(), POLLIN, 0}, {listener_.fd(), accepts, 0}};
     for (const Client& client : clients_) {
       fds.push_back({client.socket.get(), POLLIN | POLLRDHUP, 0});
     }
@@ -99,6 +101,7 @@ void SocketServer::Run() {
       break;
     }
     const absl::Duration now = Clock::Real()->Now();
+    LookForFile(now);
     std::vector<Client> kept;
     for (size_t i = 0; i < clients_.size(); ++i) {
       Client& client = clients_[i];
@@ -115,8 +118,23 @@ void SocketServer::Run() {
   clients_.clear();
 }
 
+void SocketServer::LookForFile(absl::Duration now) {
+  if (gone_ || now - looked_at_ < absl::Milliseconds(kPollMs)) {
+    return;
+  }
+  looked_at_ = now;
+  if (!listener_.IsThere()) {
+    gone_ = true;
+    LOG(WARNING)
+        << "shared memory is no longer offered: " << listener_.path()
+        << " was removed (systemd removes a user's folder under /run when the last session "
+           "ends, see loginctl enable-linger). New clients use gRPC until this process is "
+           "started again";
+  }
+}
+
 void SocketServer::Accept() {
-  absl::StatusOr<UniqueFd> socket = AcceptSameUser(listener_.get());
+  absl::StatusOr<UniqueFd> socket = AcceptSameUser(listener_.fd());
   const absl::Duration now = Clock::Real()->Now();
   if (!socket.ok()) {
     if (const auto left_out = refusals_.Take(now)) {
@@ -203,20 +221,17 @@ absl::Status SocketServer::Welcome(Client* client, const SharedMemoryHello& hell
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SharedMemoryServer>> SharedMemoryServer::Start(FrameServer* frames) {
-  SharedMemoryOffer offer;
-  offer.set_socket(RandomName());
-  offer.set_host(HostId());
-  if (offer.host().empty()) {
+absl::StatusOr<std::unique_ptr<SharedMemoryServer>> SharedMemoryServer::Start(
+    FrameServer* frames, const RuntimeFolder::Places& places) {
+  if (HostId("").empty()) {
     return absl::UnavailableError("the system tells no id of this host");
   }
-  ASSIGN_OR_RETURN(UniqueFd listener, ListenAbstract(offer.socket()));
+  ASSIGN_OR_RETURN(SocketFile listener, SocketFile::Listen(places));
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
   if (!stop.valid()) {
     return absl::UnavailableError("no event descriptor is left");
   }
-  return std::make_unique<SocketServer>(frames, std::move(listener), std::move(stop),
-                                        std::move(offer));
+  return std::make_unique<SocketServer>(frames, std::move(listener), std::move(stop));
 }
 
 }  // namespace monsoon

@@ -2,42 +2,38 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/process/peer_user.h"
 
 namespace monsoon {
 namespace {
 
 constexpr int kBacklog = 512;
+constexpr mode_t kMode = 0600;
 
 absl::Status SystemError(absl::StatusCode code, absl::string_view what) {
   return absl::Status(code, absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
-struct AbstractAddress {
+absl::StatusOr<sockaddr_un> MakeAddress(const std::string& path) {
   sockaddr_un address = {};
-  socklen_t length = 0;
-};
-
-absl::StatusOr<AbstractAddress> MakeAddress(const std::string& name) {
-  AbstractAddress result;
-  if (name.empty() || name.size() + 1 > sizeof(result.address.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" is no name of an abstract Unix socket"));
+  if (path.empty() || path.size() + 1 > sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", path, "\" is no path of a Unix socket"));
   }
-  result.address.sun_family = AF_UNIX;
-  std::memcpy(result.address.sun_path + 1, name.data(), name.size());
-  result.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return result;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
 }
 
 UniqueFd MakeSocket() {
@@ -45,14 +41,11 @@ UniqueFd MakeSocket() {
 }
 
 absl::Status CheckSameUser(int fd) {
-  ucred peer = {};
-  socklen_t length = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
-    return SystemError(absl::StatusCode::kPermissionDenied, "SO_PEERCRED");
-  }
+  ASSIGN_OR_RETURN(const PeerUser peer, PeerUserOf(fd));
   if (peer.uid != geteuid()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("the peer runs as user ", peer.uid, ", this process as user ", geteuid()));
+    return absl::PermissionDeniedError(absl::StrCat("the peer (pid ", peer.pid, ") runs as user ",
+                                                    peer.uid, ", this process as user ",
+                                                    geteuid()));
   }
   return absl::OkStatus();
 }
@@ -106,14 +99,19 @@ absl::StatusOr<SocketMessage> TryReceive(int socket, bool* would_block) {
 
 }  // namespace
 
-absl::StatusOr<UniqueFd> ListenAbstract(const std::string& name) {
-  ASSIGN_OR_RETURN(const AbstractAddress address, MakeAddress(name));
+absl::StatusOr<UniqueFd> ListenAt(const std::string& path) {
+  ASSIGN_OR_RETURN(const sockaddr_un address, MakeAddress(path));
   UniqueFd fd = MakeSocket();
-  if (!fd.valid() ||
-      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0 ||
-      listen(fd.get(), kBacklog) != 0) {
-    return SystemError(absl::StatusCode::kUnavailable,
-                       absl::StrCat("cannot listen on unix-abstract:", name));
+  // The file has the socket's mode from its first moment.
+  if (!fd.valid() || fchmod(fd.get(), kMode) != 0 ||
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return SystemError(absl::StatusCode::kUnavailable, absl::StrCat("cannot listen at ", path));
+  }
+  if (listen(fd.get(), kBacklog) != 0) {
+    const int error = errno;
+    unlink(path.c_str());
+    errno = error;
+    return SystemError(absl::StatusCode::kUnavailable, absl::StrCat("cannot listen at ", path));
   }
   return fd;
 }
@@ -127,13 +125,14 @@ absl::StatusOr<UniqueFd> AcceptSameUser(int listener) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> ConnectAbstract(const std::string& name) {
-  ASSIGN_OR_RETURN(const AbstractAddress address, MakeAddress(name));
+absl::StatusOr<UniqueFd> ConnectTo(const std::string& path) {
+  ASSIGN_OR_RETURN(const sockaddr_un address, MakeAddress(path));
   UniqueFd fd = MakeSocket();
   if (!fd.valid() ||
-      connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) != 0) {
-    return SystemError(absl::StatusCode::kUnavailable,
-                       absl::StrCat("cannot connect to unix-abstract:", name));
+      connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    const bool nobody = fd.valid() && (errno == ECONNREFUSED || errno == ENOENT);
+    return SystemError(nobody ? absl::StatusCode::kNotFound : absl::StatusCode::kUnavailable,
+                       absl::StrCat("cannot connect to ", path));
   }
   RETURN_IF_ERROR(CheckSameUser(fd.get()));
   return fd;

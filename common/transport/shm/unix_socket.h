@@ -1,6 +1,5 @@
-// Unix sockets in the abstract name space, for the control connection of a
-// shared-memory transport: it carries file descriptors, and its end tells each
-// side that the other one is gone.
+// Unix sockets at files, for the control connection of a shared-memory transport: it carries file
+// descriptors, and its end tells each side that the other one is gone.
 //
 // Sockets keep message boundaries (SOCK_SEQPACKET), do not block and are closed
 // on exec. A peer of another user is refused with PermissionDenied.
@@ -24,15 +23,16 @@ namespace monsoon {
 inline constexpr size_t kMaxSocketMessageBytes = 4096;
 inline constexpr size_t kMaxSocketMessageFds = 4;
 
-// `name` is taken as it is, without the leading zero byte. Unavailable when it
-// is in use.
-absl::StatusOr<UniqueFd> ListenAbstract(const std::string& name);
+// Makes the file `path`, which only its owner can connect to, whatever the umask. Unavailable when
+// it is there already or cannot be made.
+absl::StatusOr<UniqueFd> ListenAt(const std::string& path);
 
 // The next connection. Unavailable when there is none.
 absl::StatusOr<UniqueFd> AcceptSameUser(int listener);
 
-// Unavailable when nobody listens, or too many wait to be accepted.
-absl::StatusOr<UniqueFd> ConnectAbstract(const std::string& name);
+// NotFound when nobody listens there, or there is no such file; Unavailable when too many wait to
+// be accepted.
+absl::StatusOr<UniqueFd> ConnectTo(const std::string& path);
 
 // Sends one message with descriptors, which stay the caller's. Unavailable
 // when the peer is gone or does not read.
