@@ -21,7 +21,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threa
     return absl::InvalidArgumentError(
         absl::StrCat("job ", job.name(), " has no test set to evaluate on"));
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSource> test, OpenTestData(job, OpenerFor()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSource> test,
+                   OpenTestData(job, OpenerFor(), DataAccess::Own()));
   NetworkOptions options;
   options.threads = threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,

@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const DataSource>>> OpenAll(
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(*with.mutable_test(), DatasetOf(job, name));
     absl::StatusOr<std::shared_ptr<const DataSource>> source =
-        OpenTestData(with, open, /*unlabelled=*/name != kTest && name != kTrain);
+        OpenTestData(with, open, DataAccess::Own(), /*unlabelled=*/name != kTest && name != kTrain);
     if (!source.ok()) {
       return Annotate(source.status(), absl::StrCat("--data=", name));
     }

@@ -36,7 +36,7 @@ class PredictTest : public LocalRunTest {
   }
   // The values of a .npy file of that shape.
   std::vector<float> Npy(const std::string& name, std::vector<uint64_t> shape) const {
-    const absl::StatusOr<NpyHeader> header = ReadNpyHeader(Path(name));
+    const absl::StatusOr<NpyHeader> header = ReadNpyHeader(Path(name), DataAccess::Own());
     EXPECT_OK(header.status());
     if (!header.ok()) {
       return {};

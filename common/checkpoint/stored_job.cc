@@ -27,7 +27,8 @@ Names NamesOf(const Dataset& data) {
 Names NamesWithoutList(Job job) {
   job.mutable_train()->clear_class_name();
   job.mutable_train()->set_class_order(Dataset::BY_VALUE);
-  absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), TrainingContext(job));
+  absl::StatusOr<DatasetInfo> info =
+      DescribeDataset(job.train(), TrainingContext(job, DataAccess::Own()));
   return info.ok() ? std::move(info->class_names) : Names();
 }
 

@@ -104,7 +104,7 @@ class JobLoader {
                        : options_.files_are_elsewhere ? DataCheck::kWithoutFiles
                        : options_.check_data_values   ? DataCheck::kValues
                                                       : DataCheck::kHeaders,
-                       &reporter);
+                       DataAccess::Own(), &reporter);
     }
     SortDiagnostics(&diagnostics_);
     if (options_.places != nullptr) {
@@ -123,7 +123,7 @@ class JobLoader {
     const bool has_files = HasFiles(job.train()) || HasFiles(job.test());
     if (!options_.files_are_elsewhere || !has_files) {
       AdviseData(job, data_, &reporter);
-      AdviseFeatures(job, data_, &reporter);
+      AdviseFeatures(job, data_, DataAccess::Own(), &reporter);
     }
   }
 
@@ -148,7 +148,8 @@ class JobLoader {
     if (options_.files_are_elsewhere && HasFiles(job.train())) {
       return 0;
     }
-    const absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), TrainingContext(job));
+    const absl::StatusOr<DatasetInfo> info =
+        DescribeDataset(job.train(), TrainingContext(job, DataAccess::Own()));
     return info.ok() ? info->examples : 0;
   }
 
@@ -310,7 +311,7 @@ absl::Status ValidateJob(const Job& job) {
     if (!job.model_file().empty()) {
       reporter->Error("model_file", "a submitted job carries its model itself");
     }
-    CheckJob(job, DataCheck::kNothing, reporter);
+    CheckJob(job, DataCheck::kNothing, DataAccess::Own(), reporter);
   });
 }
 

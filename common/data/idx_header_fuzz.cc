@@ -11,7 +11,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static auto* const file = new monsoon::FuzzFile;
-  const auto header = monsoon::ParseIdxHeader(std::span(data, size), "fuzz");
+  const auto header =
+      monsoon::ParseIdxHeader(std::span(data, size), "fuzz", monsoon::Quoting::kShow);
   if (header.ok()) {
     CHECK_LE(header->data_offset, monsoon::kIdxMaxHeaderBytes);
     uint64_t elements = 1;
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     CHECK_EQ(header->data_bytes, elements);
   }
-  const auto whole = monsoon::ReadIdxHeader(file->Write(data, size));
+  const auto whole = monsoon::ReadIdxHeader(file->Write(data, size), monsoon::DataAccess::Own());
   if (whole.ok() && !whole->compressed) {
     CHECK_EQ(whole->data_offset + whole->data_bytes, size);
   }

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     CHECK_EQ(header->data_bytes, elements * monsoon::NpyTypeBytes(header->type));
   }
-  const auto whole = monsoon::ReadNpyHeader(file->Write(data, size));
+  const auto whole = monsoon::ReadNpyHeader(file->Write(data, size), monsoon::DataAccess::Own());
   if (whole.ok() && header.ok()) {
     CHECK_EQ(whole->data_offset + whole->data_bytes, size);
   }

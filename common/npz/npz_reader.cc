@@ -64,6 +64,10 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path) {
   if (fd < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
   }
+  return Take(path, fd);
+}
+
+absl::StatusOr<NpzReader> NpzReader::Take(const std::string& path, int fd) {
   NpzReader reader(path, fd, 0);
   struct stat info;
   if (fstat(fd, &info) != 0) {
@@ -352,6 +356,9 @@ absl::StatusOr<NpyHeader> NpzReader::BeginMember(const std::string& name, Member
   const uint64_t bytes = stream->left();
   prefix->resize(std::min<uint64_t>(bytes, kNpyMaxHeaderBytes + 12));
   RETURN_IF_ERROR(stream->Read(*prefix));
+  if (!IsNpy(*prefix)) {
+    return absl::InvalidArgumentError(absl::StrCat(where, " is called so, but is not a .npy file"));
+  }
   ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(*prefix, where));
   if (header.data_offset + header.data_bytes != bytes) {
     return absl::InvalidArgumentError(absl::StrCat(where, " has ", bytes - header.data_offset,
@@ -367,6 +374,11 @@ absl::StatusOr<NpyHeader> NpzReader::Header(const std::string& name) const {
   MemberStream stream(this, *member, offset);
   std::vector<uint8_t> prefix;
   return BeginMember(name, &stream, &prefix);
+}
+
+absl::StatusOr<uint64_t> NpzReader::StoredBytes(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Member* const member, Find(name));
+  return member->stored;
 }
 
 absl::Status NpzReader::Stream(

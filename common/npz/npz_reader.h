@@ -28,6 +28,8 @@ class NpzReader {
   // Reads the directory. NotFound when there is no such file, InvalidArgument
   // when it is no archive of .npy members; errors name `path`.
   static absl::StatusOr<NpzReader> Open(const std::string& path);
+  // The same of a file that is open for reading already; `fd` is the reader's from now on.
+  static absl::StatusOr<NpzReader> Take(const std::string& path, int fd);
 
   NpzReader(NpzReader&& other) noexcept;
   NpzReader& operator=(NpzReader&&) = delete;
@@ -43,6 +45,9 @@ class NpzReader {
 
   // What an array is, of any type of NpyType. Errors as of Read.
   absl::StatusOr<NpyHeader> Header(const std::string& name) const;
+
+  // What it takes in the file, compressed or not.
+  absl::StatusOr<uint64_t> StoredBytes(const std::string& name) const;
 
   // Calls `look` with the bytes of an array's elements, piece by piece, whole elements each. Its
   // error ends it. The CRC is judged at the end. Takes some KiB of memory.

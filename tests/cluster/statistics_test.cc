@@ -51,7 +51,8 @@ struct Moments {
 
 absl::StatusOr<Moments> MomentsOf(const Job& job) {
   const size_t features = job.model().input_shape(0);
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
+  ASSIGN_OR_RETURN(const auto source,
+                   OpenDataset(job.train(), TrainingContext(job, DataAccess::Own())));
   std::vector<uint32_t> all(source->examples());
   std::iota(all.begin(), all.end(), 0u);
   Batch batch(all.size(), features);

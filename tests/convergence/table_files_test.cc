@@ -64,7 +64,8 @@ class TableFilesTest : public ::testing::TestWithParam<Set> {
   }
 
   static absl::StatusOr<Batch> ReadAll(const Job& job) {
-    ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
+    ASSIGN_OR_RETURN(const auto source,
+                     OpenDataset(job.train(), TrainingContext(job, DataAccess::Own())));
     Batch batch(source->examples(), source->format());
     std::vector<uint32_t> all(source->examples());
     std::iota(all.begin(), all.end(), 0u);

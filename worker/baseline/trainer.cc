@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   ASSIGN_OR_RETURN(ParameterLayout layout, ParameterLayout::Create(job.model()));
   std::unique_ptr<Trainer> trainer(new Trainer(job, std::move(layout)));
   Trainer& t = *trainer;
-  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor()));
+  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   t.train_ = std::move(data.train);
   t.test_ = std::move(data.test);
   if (job.has_test()) {

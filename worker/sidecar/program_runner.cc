@@ -57,7 +57,10 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
                          options_.clock);
 
-  ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train(), TrainingContext(job)));
+  // Its data are in the program, not in files.
+  const DataAccess access = DataAccess::ForJobs(DataRoots::None());
+  ASSIGN_OR_RETURN(const DatasetInfo data,
+                   DescribeDataset(job.train(), TrainingContext(job, access)));
   LeasedBatches batches(job, data.examples);
   ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables(),
                          TensorSlices(joined.layout, {0, joined.layout.size()}));

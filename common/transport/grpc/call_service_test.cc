@@ -63,7 +63,8 @@ class Held {
   ~Held() { Release(); }
 
   void AddTo(CallTable* calls) {
-    calls->AddBytes("/test/Echo", [](const Caller&, absl::string_view request) { return std::string(request); });
+    calls->AddBytes("/test/Echo",
+                    [](const Caller&, absl::string_view request) { return std::string(request); });
     calls->AddBytes("/test/Hold", [this](const Caller&, absl::string_view request) {
       {
         MutexLock lock(&mutex_);
