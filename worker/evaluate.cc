@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
 #include "worker/class_names.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
+#include "common/data/access/data_access.h"
 #include "common/data/npy_file.h"
 #include "common/npz/npz_writer.h"
 #include "common/testing/status_matchers.h"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "google/protobuf/text_format.h"

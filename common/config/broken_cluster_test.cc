@@ -26,7 +26,12 @@ const std::vector<BrokenFile>& Cases() {
        "colour: 3",
        {"FILE:6:1: error: colour: Cluster has no field \"colour\"; its fields are name, "
         "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-        "worker_wait_ms, state_dir, keep_ended_jobs, open"}},
+        "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots"}},
+      {"DataRootIsRelative",
+       "heartbeat_ms: 100",
+       "data_roots: \"data\"",
+       {"FILE:6:1: error: data_roots: the data folder \"data\" is no absolute path; as in "
+        "data_roots: \"/data\", or data_roots: \"none\""}},
       {"UnknownTopLevelPlural",
        "worker {",
        "workers {",

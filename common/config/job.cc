@@ -21,6 +21,7 @@
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
 #include "common/config/training_advice.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/fragment_map.h"

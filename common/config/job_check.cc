@@ -221,7 +221,7 @@ class JobCheck {
  public:
   JobCheck(const Job& job, Reporter* reporter) : job_(job), reporter_(reporter) {}
 
-  void Run(DataCheck data_check) {
+  void Run(DataCheck data_check, const DataAccess& access) {
     CheckRanges(job_, "", reporter_);
     CheckName(job_.name(), "name", reporter_);
     // Where model_file could not be read, that is the error.

@@ -4,8 +4,10 @@
 #include <fstream>
 #include <limits>
 
+#include "common/data/access/data_access.h"
 #include "common/data/dataset_info.h"
 #include "common/data/file_prefix.h"
+#include "common/data/gzip_file.h"
 #include "common/data/idx_header.h"
 #include "common/data/npy_file.h"
 #include "common/data/scan_values.h"
@@ -122,6 +124,26 @@ TEST_F(DataTest, NoticesACutGzipFile) {
   const std::string few = WriteGzip("few.gz", {Idx(8, {5000}, 4000)});
   EXPECT_THAT(ReadIdxHeader(few, DataAccess::Own()),
               StatusIs(kInvalid, HasSubstr("the file has 4008")));
+}
+
+// As nobody's data are: some KiB that would keep a worker busy with GiB.
+TEST_F(DataTest, GivesUpGzipThatExpandsBeyondAllProportion) {
+  const std::string zeros(kFreeExpansion, '\0');
+  const std::string small = WriteGzip("small.gz", {zeros.substr(0, kFreeExpansion / 2)});
+  ASSERT_OK_AND_ASSIGN(const uint64_t counted, CountBytes(small, DataRoots::Anywhere()));
+  EXPECT_EQ(counted, kFreeExpansion / 2);
+  const std::string large = WriteGzip("large.gz", {zeros, zeros});
+  uint64_t seen = 0;
+  EXPECT_THAT(ReadTextPieces(large, DataRoots::Anywhere(),
+                             [&](absl::string_view piece) {
+                               seen += piece.size();
+                               return absl::OkStatus();
+                             }),
+              StatusIs(kInvalid, HasSubstr("times as many, which is hardly data")));
+  EXPECT_LE(seen, kFreeExpansion);
+  // Data are none of it, however many they are.
+  EXPECT_OK(CheckExpansion("x", 10 * kFreeExpansion, 1000 * kFreeExpansion));
+  EXPECT_FALSE(CheckExpansion("x", kFreeExpansion / kMostExpansion, 2 * kFreeExpansion).ok());
 }
 
 TEST_F(DataTest, RefusesWhatIsNoFile) {

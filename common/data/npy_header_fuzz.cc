@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/check.h"
+#include "common/data/access/data_access.h"
 #include "common/data/npy_file.h"
 #include "common/testing/fuzz/fuzz_file.h"
 

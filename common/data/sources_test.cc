@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/data/access/data_access.h"
 #include "common/data/content_files.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"

@@ -3,6 +3,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/config/data_findings.h"
 #include "common/config/diagnostics.h"
+#include "common/data/access/data_access.h"
 #include "coordinator/cli/checkpoint_fixture.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/config/job.h"
 #include "common/config/schedule_shares.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"

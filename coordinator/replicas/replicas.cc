@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
@@ -24,6 +25,7 @@ constexpr char kFinished[] = "worker_finished";
 
 // A worker that waits again and again is told of so often.
 constexpr absl::Duration kBetweenWaitEvents = absl::Minutes(1);
+constexpr size_t kMostReasonBytes = 4096;  // of a failure, which a job and its events keep
 
 std::string SessionName(const SessionKey& session) {
   return absl::StrCat(session.job(), "/worker/", session.worker(), "#", session.incarnation());
@@ -234,9 +236,8 @@ absl::Status Replicas::ReportFailure(const ReportFailureRequest& request, absl::
     return SessionClosed(session);
   }
   const std::string worker = WorkerName(session.worker());
-  const std::string message = absl::StrContains(request.message(), worker)
-                                  ? request.message()
-                                  : absl::StrCat(worker, ": ", request.message());
+  std::string message = Shorten(request.message(), kMostReasonBytes);
+  message = absl::StrContains(message, worker) ? message : absl::StrCat(worker, ": ", message);
   const auto prefixed = [&message](const char* prefix) {
     return absl::StartsWith(message, prefix) ? message : absl::StrCat(prefix, message);
   };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"

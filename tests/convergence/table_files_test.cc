@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/config/job.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/data/access/data_access.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"

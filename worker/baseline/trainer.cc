@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/finite.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
 #include "common/model/shard_map.h"

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/data/access/data_access.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/data/access/data_access.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"

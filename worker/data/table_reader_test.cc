@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/data/scan_values.h"

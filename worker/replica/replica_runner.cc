@@ -14,6 +14,7 @@
 #include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/data/file_pattern.h"
