@@ -1,5 +1,6 @@
 #include "common/config/cluster.h"
 
+#include "absl/strings/match.h"
 #include "common/config/config_test_util.h"
 #include "common/config/text_tokens.h"
 #include "common/testing/status_matchers.h"

@@ -87,6 +87,21 @@ std::vector<Dataset> SourcesOf(const std::string& path) {
   return sources;
 }
 
+// A directory of one member without content, as of another kind of archive.
+std::string ZipOf(const std::string& name) {
+  const auto number = [](size_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) {
+      text.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+    }
+    return text;
+  };
+  const std::string entry =
+      "PK\1\2" + std::string(24, '\0') + number(name.size(), 2) + std::string(16, '\0') + name;
+  return entry + "PK\5\6" + std::string(4, '\0') + number(1, 2) + number(1, 2) +
+         number(entry.size(), 4) + number(0, 4) + number(0, 2);
+}
+
 // Secrets are words that no message has by itself.
 TEST(ContentTest, MessagesToOthersHoldNoContent) {
   const DataFolder folder;
@@ -114,6 +129,7 @@ TEST(ContentTest, MessagesToOthersHoldNoContent) {
       std::string("\0\0Xyzzy4711", 11),       // nearly IDX
       std::string("\x93NUMPYXyzzy4711", 16),  // nearly .npy
       std::string("PK\3\4Xyzzy4711", 13),
+      ZipOf("Xyzzy.docx"),
   };
   for (size_t i = 0; i < files.size(); ++i) {
     const std::string path = folder.Write(absl::StrCat("file", i), files[i]);

@@ -25,9 +25,9 @@ std::string WhereText(const std::string& path, const std::string& member) {
   return member.empty() ? path : absl::StrCat(path, ": array ", member);
 }
 
-absl::StatusOr<NpzReader> OpenNpz(const std::string& path, const DataRoots& roots) {
-  ASSIGN_OR_RETURN(UniqueFd file, roots.OpenFile(path));
-  return NpzReader::Take(path, file.Release());
+absl::StatusOr<NpzReader> OpenNpz(const std::string& path, const DataAccess& access) {
+  ASSIGN_OR_RETURN(UniqueFd file, access.roots.OpenFile(path));
+  return NpzReader::Take(path, file.Release(), access.quoting == Quoting::kShow);
 }
 
 absl::StatusOr<NpyHeader> ReadHeader(const std::string& path, const std::string& member,
@@ -35,7 +35,7 @@ absl::StatusOr<NpyHeader> ReadHeader(const std::string& path, const std::string&
   if (member.empty()) {
     return ReadNpyHeader(path, access);
   }
-  ASSIGN_OR_RETURN(const NpzReader reader, OpenNpz(path, access.roots));
+  ASSIGN_OR_RETURN(const NpzReader reader, OpenNpz(path, access));
   ASSIGN_OR_RETURN(const NpyHeader header, reader.Header(member));
   ASSIGN_OR_RETURN(const uint64_t stored, reader.StoredBytes(member));
   RETURN_IF_ERROR(CheckExpansion(WhereText(path, member), stored, header.data_bytes));
@@ -123,7 +123,7 @@ absl::Status StreamArray(const JoinedArray& array, const DataRoots& roots,
           StreamFile(part.path, roots, part.data_offset, part.rows * array.row_bytes(), look));
       continue;
     }
-    ASSIGN_OR_RETURN(const NpzReader reader, OpenNpz(part.path, roots));
+    ASSIGN_OR_RETURN(const NpzReader reader, OpenNpz(part.path, DataAccess::ForJobs(roots)));
     uint64_t bytes = 0;
     RETURN_IF_ERROR(reader.Stream(array.member, [&](std::span<const uint8_t> piece) {
       bytes += piece.size();

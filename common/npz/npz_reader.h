@@ -28,8 +28,10 @@ class NpzReader {
   // Reads the directory. NotFound when there is no such file, InvalidArgument
   // when it is no archive of .npy members; errors name `path`.
   static absl::StatusOr<NpzReader> Open(const std::string& path);
-  // The same of a file that is open for reading already; `fd` is the reader's from now on.
-  static absl::StatusOr<NpzReader> Take(const std::string& path, int fd);
+  // The same of a file that is open for reading already; `fd` is the reader's from now on. Without
+  // `tell_names` errors name no member before all are known to be .npy files: another archive's
+  // names may be nobody's business.
+  static absl::StatusOr<NpzReader> Take(const std::string& path, int fd, bool tell_names);
 
   NpzReader(NpzReader&& other) noexcept;
   NpzReader& operator=(NpzReader&&) = delete;
@@ -88,6 +90,7 @@ class NpzReader {
   std::string path_;
   int fd_;
   uint64_t bytes_;
+  bool tell_names_ = true;
   std::map<std::string, Member> members_;
 };
 
