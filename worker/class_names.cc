@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 
@@ -22,9 +23,9 @@ absl::StatusOr<std::vector<std::string>> ClassNamesOf(const Job& job) {
   }
   DatasetInfo info;
   if (TellsNames(job.train())) {
-    ASSIGN_OR_RETURN(info, DescribeDataset(job.train(), TrainingContext(job)));
+    ASSIGN_OR_RETURN(info, DescribeDataset(job.train(), TrainingContext(job, DataAccess::Own())));
   } else if (TellsNames(job.test())) {
-    ASSIGN_OR_RETURN(info, DescribeDataset(job.test(), TestContext(job)));
+    ASSIGN_OR_RETURN(info, DescribeDataset(job.test(), TestContext(job, DataAccess::Own())));
   }
   return std::move(info.class_names);
 }

@@ -24,7 +24,7 @@ constexpr uint32_t kUnset = UINT32_MAX;
 constexpr char kGuestAddress[] = "127.0.0.1:0";
 
 constexpr char kUsage[] =
-    "worker --cluster=FILE --task=N [flags]\n"
+    "worker --cluster=FILE --task=N [--data=DIR ...] [flags]\n"
     "Runs replicas of the jobs that the coordinator gives it. Without --task, where the\n"
     "cluster file says `open: true`: as one that the file does not list.\n"
     "\n"
@@ -142,7 +142,8 @@ void AddFlags(FlagSet* flags, GivenFlags* given, WorkerCommand* command) {
              "with --evaluate and --predict: the job file; of a checkpoint: in place of its own");
   flags->Add("json", &given->json, "with --evaluate and --predict: print JSON, as they always do");
   flags->Add("data", &command->predict.data,
-             "with --predict: test, train, or a file of samples; may be repeated");
+             "a folder below which files of jobs are opened, in place of the file's data_roots, or "
+             "none; with --predict: test, train, or a file of samples; may be repeated");
   flags->Add("out", &command->predict.out, "with --predict: the .npy or .csv file to write");
 }
 
@@ -178,6 +179,8 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
     RETURN_IF_ERROR(TakeLocalRun(given.model, given.job_file, &command));
     return command;
   }
+  command.worker.data_folders = std::move(command.predict.data);
+  command.predict.data.clear();
   ASSIGN_OR_RETURN(command.worker.fault, ParseFaultOptions(given.fault));
   ASSIGN_OR_RETURN(LoadedCluster loaded, LoadCluster(given.cluster_file));
   command.worker.cluster = std::move(loaded.cluster);

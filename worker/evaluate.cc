@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
 #include "worker/class_names.h"
@@ -21,7 +22,8 @@ absl::StatusOr<ModelEvaluation> EvaluateModel(const LocalModel& model, int threa
     return absl::InvalidArgumentError(
         absl::StrCat("job ", job.name(), " has no test set to evaluate on"));
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSource> test, OpenTestData(job, OpenerFor()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSource> test,
+                   OpenTestData(job, OpenerFor(), DataAccess::Own()));
   NetworkOptions options;
   options.threads = threads;
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/dataset_info.h"
 #include "common/json/json_writer.h"
 #include "worker/backend/backend.h"
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const DataSource>>> OpenAll(
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(*with.mutable_test(), DatasetOf(job, name));
     absl::StatusOr<std::shared_ptr<const DataSource>> source =
-        OpenTestData(with, open, /*unlabelled=*/name != kTest && name != kTrain);
+        OpenTestData(with, open, DataAccess::Own(), /*unlabelled=*/name != kTest && name != kTrain);
     if (!source.ok()) {
       return Annotate(source.status(), absl::StrCat("--data=", name));
     }

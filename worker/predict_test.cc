@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_split.h"
+#include "common/data/access/data_access.h"
 #include "common/data/npy_file.h"
 #include "common/npz/npz_writer.h"
 #include "common/testing/status_matchers.h"
@@ -36,7 +37,7 @@ class PredictTest : public LocalRunTest {
   }
   // The values of a .npy file of that shape.
   std::vector<float> Npy(const std::string& name, std::vector<uint64_t> shape) const {
-    const absl::StatusOr<NpyHeader> header = ReadNpyHeader(Path(name));
+    const absl::StatusOr<NpyHeader> header = ReadNpyHeader(Path(name), DataAccess::Own());
     EXPECT_OK(header.status());
     if (!header.ok()) {
       return {};

@@ -10,6 +10,8 @@
 #include "common/base/random_id.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
+#include "common/config/worker_roots.h"
+#include "common/data/access/data_access.h"
 #include "common/process/host_name.h"
 #include "worker/backend/device.h"
 #include "worker/data/data_report.h"
@@ -74,7 +76,14 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
     return Annotate(backend.status(),
                     options.guest != 0 ? "worker" : absl::StrCat("worker/", options.task));
   }
-  std::unique_ptr<Worker> worker(new Worker(std::move(options), *backend));
+  ASSIGN_OR_RETURN(
+      const DataRoots data_roots,
+      RootsOfWorker(options.data_folders, chosen, options.cluster, options.beside_owner));
+  LOG(INFO) << "opens files of jobs "
+            << (data_roots.anywhere()       ? "wherever its user may read"
+                : data_roots.Text().empty() ? "nowhere"
+                                            : absl::StrCat("below ", data_roots.Text(), " alone"));
+  std::unique_ptr<Worker> worker(new Worker(std::move(options), *backend, data_roots));
   const WorkerOptions& set = worker->options_;
   const WorkerTask& task = SettingsOf(set);
   const auto on_trouble = [trouble = &worker->trouble_](const std::string& text) {
@@ -87,7 +96,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   return worker;
 }
 
-Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(std::move(options)) {
+Worker::Worker(WorkerOptions options, const BackendChoice& choice, const DataRoots& data_roots)
+    : options_(std::move(options)) {
   const Cluster& cluster = options_.cluster;
   const absl::Duration deadline = absl::Milliseconds(cluster.rpc_deadline_ms());
   const absl::Duration lost_after = absl::Milliseconds(cluster.lost_after_ms());
@@ -131,6 +141,7 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   runner.replay_window_bytes = uint64_t{task.replay_window_mib()} << 20;
   runner.rpc_deadline = deadline;
   runner.fault = options_.fault;
+  runner.data_roots = data_roots;
   LogDevices(task, runner, choice);
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());
   SessionHost::Options host;
@@ -139,7 +150,9 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice) : options_(st
   host.on_device_lost = options_.on_device_lost;
   host.calls.on_refused = options_.on_refused;
   host.calls.on_drain = options_.on_drain;
-  host.calls.look_at_data = &ReportData;
+  host.calls.look_at_data = [access = DataAccess::ForJobs(data_roots)](const Job& job) {
+    return ReportData(job, access);
+  };
   host_ = std::make_unique<SessionHost>(std::move(host), heartbeat_client_.get(),
                                         work_client_.get(), runner_.get());
 }

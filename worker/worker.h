@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/latest_text.h"
+#include "common/data/access/data_roots.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/cluster.pb.h"
@@ -39,6 +40,10 @@ struct WorkerOptions {
   // As of RpcServerOptions, and of MakeChannel for all that it calls.
   std::shared_ptr<Tls> tls;
   bool insecure = false;
+  // --data: folders below which files of jobs are opened, in place of the cluster file's.
+  std::vector<std::string> data_folders;
+  // The worker's user runs the cluster (RootsOfWorker).
+  bool beside_owner = true;
   FaultOptions fault;  // refused where other machines can reach the address
   // Wraps the connection to the coordinator, for tests; null: as it is.
   std::function<std::unique_ptr<ReplicaClient>(std::unique_ptr<ReplicaClient>)> wrap_coordinator;
@@ -67,7 +72,7 @@ class Worker {
   void Drain(absl::Duration grace) { host_->Drain(grace); }
 
  private:
-  Worker(WorkerOptions options, const BackendChoice& choice);
+  Worker(WorkerOptions options, const BackendChoice& choice, const DataRoots& data_roots);
 
   const WorkerOptions options_;
   LatestText trouble_;  // of its address, as server_ says

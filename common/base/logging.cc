@@ -78,7 +78,7 @@ absl::Status InitLogging(absl::string_view task, LogLevel level, const std::stri
     InitLogging(task, level);
     return absl::OkStatus();
   }
-  const int fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--log_file=", file, " cannot be opened: ", std::strerror(errno)));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "google/protobuf/text_format.h"
@@ -27,7 +28,8 @@ Names NamesOf(const Dataset& data) {
 Names NamesWithoutList(Job job) {
   job.mutable_train()->clear_class_name();
   job.mutable_train()->set_class_order(Dataset::BY_VALUE);
-  absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), TrainingContext(job));
+  absl::StatusOr<DatasetInfo> info =
+      DescribeDataset(job.train(), TrainingContext(job, DataAccess::Own()));
   return info.ok() ? std::move(info->class_names) : Names();
 }
 

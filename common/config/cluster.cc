@@ -13,6 +13,7 @@
 #include "common/config/load_text.h"
 #include "common/config/range_check.h"
 #include "common/config/reporter.h"
+#include "common/config/worker_roots.h"
 #include "common/settings/number_rule.h"
 
 namespace monsoon {
@@ -52,6 +53,10 @@ class ClusterCheck {
     }
     CheckTimes(cluster);
     CheckStateDir(cluster.state_dir());
+    CheckDataRoots("data_roots", cluster.data_roots());
+    for (int i = 0; i < std::min(cluster.worker_size(), kMaxTasksOfAKind); ++i) {
+      CheckDataRoots(absl::StrCat("worker[", i, "].data_roots"), cluster.worker(i).data_roots());
+    }
     CheckRanges(cluster, "", reporter_);
   }
 
@@ -146,6 +151,16 @@ class ClusterCheck {
     }
   }
 
+  // Whether they are there, only their hosts know.
+  void CheckDataRoots(const std::string& field,
+                      const google::protobuf::RepeatedPtrField<std::string>& roots) {
+    const absl::Status status = CheckDataFolders({roots.begin(), roots.end()});
+    if (!status.ok()) {
+      reporter_->Error(field, std::string(status.message()),
+                       "as in data_roots: \"/data\", or data_roots: \"none\"");
+    }
+  }
+
   // A line break would spoil what is told of it.
   void CheckStateDir(const std::string& path) {
     if (std::any_of(path.begin(), path.end(),
@@ -180,6 +195,7 @@ class AddressAdvice {
     for (int i = 0; i < cluster.worker_size(); ++i) {
       Add(absl::StrCat("worker[", i, "]"), cluster.worker(i).address());
     }
+    AdviseDataRoots(cluster);
     if (!here_.empty() && !elsewhere_.empty()) {
       const Listener& first = here_.front();
       reporter_->Error(
@@ -214,6 +230,22 @@ class AddressAdvice {
     (IsLoopback(text) ? here_ : elsewhere_).push_back({task, *address, text});
     if (host_check_ && !IsLoopback(text)) {
       LookUp(task, *address, text);
+    }
+  }
+
+  // Of workers that can be on this machine alone.
+  void AdviseDataRoots(const Cluster& cluster) {
+    for (int i = 0; i < cluster.worker_size(); ++i) {
+      const WorkerTask& worker = cluster.worker(i);
+      const absl::Status status = IsLoopback(worker.address())
+                                      ? RootsOfWorker({}, worker, cluster, true).status()
+                                      : absl::OkStatus();
+      if (!status.ok()) {
+        const bool own = worker.data_roots_size() > 0;
+        reporter_->Error(own ? absl::StrCat("worker[", i, "].data_roots") : "data_roots",
+                         std::string(status.message()), "make it, or name another one");
+        return;
+      }
     }
   }
 

@@ -1,5 +1,6 @@
 #include "common/config/cluster.h"
 
+#include "absl/strings/match.h"
 #include "common/config/config_test_util.h"
 #include "common/config/text_tokens.h"
 #include "common/testing/status_matchers.h"
@@ -52,7 +53,7 @@ TEST(LoadCluster, RefusesWhatIsNoFile) {
       path +
       ":1:1: error: the file is empty; a cluster file has the fields name, coordinator, "
       "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-      "worker_wait_ms, state_dir, keep_ended_jobs, open";
+      "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots";
   testing::WriteFile(path, "");
   EXPECT_EQ(line(path), empty);
   testing::WriteFile(path, "# nothing but this\n\n");
@@ -62,6 +63,35 @@ TEST(LoadCluster, RefusesWhatIsNoFile) {
             path + ":1:1: error: the file is larger than 1048576 bytes; is it a data file?");
   testing::WriteFile(path, testing::ValidCluster() + std::string(1000, '#'));
   EXPECT_OK(LoadCluster(path));
+}
+
+TEST(LoadCluster, JudgesDataRoots) {
+  const std::string folder = testing::MakeFolder("roots");
+  const std::string path = folder + "/c.textproto";
+  const auto warnings_of = [&](const std::string& more) {
+    testing::WriteFile(path, testing::ValidCluster() + more);
+    std::vector<Diagnostic> warnings;
+    const auto loaded = LoadCluster(path, nullptr, {.warnings = &warnings});
+    EXPECT_OK(loaded) << more;
+    std::string text;
+    for (const Diagnostic& warning : warnings) {
+      text += warning.field + ": " + warning.message + "\n";
+    }
+    return text;
+  };
+  const auto is_root = [](const std::string& text) {
+    return absl::StrContains(text, "data_roots");
+  };
+  EXPECT_FALSE(is_root(warnings_of("data_roots: \"none\"")));
+  EXPECT_FALSE(is_root(warnings_of("data_roots: \"" + folder + "\"")));
+  EXPECT_THAT(
+      warnings_of("data_roots: \"" + folder + "/none\""),
+      ::testing::HasSubstr("data_roots: the data folder " + folder + "/none: No such file"));
+  testing::WriteFile(path, testing::ValidCluster() + "data_roots: \"data\"");
+  EXPECT_THAT(
+      LoadCluster(path).status().message(),
+      ::testing::HasSubstr("data_roots: the data folder \"data\" is no absolute path; as in "
+                           "data_roots: \"/data\", or data_roots: \"none\""));
 }
 
 TEST(LoadCluster, StopsTellingAfterManyErrors) {

@@ -187,7 +187,8 @@ void AdviseData(const Job& job, const CheckedData& data, Reporter* reporter) {
   AdviseSameRange(job, data, reporter);
 }
 
-void AdviseFeatures(const Job& job, const CheckedData& data, Reporter* reporter) {
+void AdviseFeatures(const Job& job, const CheckedData& data, const DataAccess& access,
+                    Reporter* reporter) {
   // Of pictures and sequences no value is a feature by itself. A batch job's batch_norm measures
   // nothing.
   const bool normalised = job.model().layer_size() > 0 && job.model().layer(0).has_batch_norm() &&
@@ -197,7 +198,7 @@ void AdviseFeatures(const Job& job, const CheckedData& data, Reporter* reporter)
     return;
   }
   const absl::StatusOr<std::vector<ValueRange>> ranges =
-      FirstRanges(job.train(), TrainingContext(job), *data.train, kSamplesLookedAt);
+      FirstRanges(job.train(), TrainingContext(job, access), *data.train, kSamplesLookedAt);
   if (!ranges.ok() || ranges->empty()) {
     return;  // others tell what is wrong with the files
   }

@@ -21,6 +21,7 @@ void AdviseData(const Job& job, const CheckedData& data, Reporter* reporter);
 
 // Reads the first samples of the training set, and tells `reporter` of features that differ in
 // scale or lie far from 0 where the job does not standardise them.
-void AdviseFeatures(const Job& job, const CheckedData& data, Reporter* reporter);
+void AdviseFeatures(const Job& job, const CheckedData& data, const DataAccess& access,
+                    Reporter* reporter);
 
 }  // namespace monsoon

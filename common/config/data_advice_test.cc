@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/config/location_map.h"
+#include "common/data/access/data_access.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -96,7 +97,9 @@ class FeatureAdviceTest : public ::testing::Test {
     CheckedData data{.train = Info(ElementType::kFloat32, {2})};
     data.train->examples = 3;
     data.train->feature_names = {"size", "age"};
-    return Advice(job, data, &AdviseFeatures);
+    return Advice(job, data, [](const Job& of, const CheckedData& seen, Reporter* reporter) {
+      AdviseFeatures(of, seen, DataAccess::Own(), reporter);
+    });
   }
 };
 

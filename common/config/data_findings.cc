@@ -27,11 +27,11 @@ bool SaysTheSame(const Diagnostic& a, const Diagnostic& b) {
 
 }  // namespace
 
-DataFindings FindInData(const Job& job) {
+DataFindings FindInData(const Job& job, const DataAccess& access) {
   const LocationMap nowhere;
   DataFindings findings;
   Reporter reporter("", &nowhere, &findings.errors);
-  CheckedData data = CheckJob(job, DataCheck::kHeaders, &reporter);
+  CheckedData data = CheckJob(job, DataCheck::kHeaders, access, &reporter);
   if (findings.errors.empty()) {
     const uint64_t examples = data.train ? data.train->examples : 0;
     const std::vector<Diagnostic> told = TrainingAdvice(job, /*examples=*/0);
@@ -43,7 +43,7 @@ DataFindings FindInData(const Job& job) {
     }
     Reporter adviser("", &nowhere, &findings.warnings);
     AdviseData(job, data, &adviser);
-    AdviseFeatures(job, data, &adviser);
+    AdviseFeatures(job, data, access, &adviser);
   }
   findings.train = std::move(data.train);
   findings.test = std::move(data.test);

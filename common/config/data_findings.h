@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/config/diagnostics.h"
+#include "common/data/access/data_access.h"
 #include "common/data/dataset_info.h"
 #include "proto/job.pb.h"
 
@@ -22,6 +23,6 @@ struct DataFindings {
 
 // Reads headers and labels, and holds them against the model and the batch. `job` is as LoadJob
 // makes it. Blocks on the disk.
-DataFindings FindInData(const Job& job);
+DataFindings FindInData(const Job& job, const DataAccess& access);
 
 }  // namespace monsoon

@@ -21,6 +21,7 @@
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
 #include "common/config/training_advice.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/fragment_map.h"
@@ -104,7 +105,7 @@ class JobLoader {
                        : options_.files_are_elsewhere ? DataCheck::kWithoutFiles
                        : options_.check_data_values   ? DataCheck::kValues
                                                       : DataCheck::kHeaders,
-                       &reporter);
+                       DataAccess::Own(), &reporter);
     }
     SortDiagnostics(&diagnostics_);
     if (options_.places != nullptr) {
@@ -123,7 +124,7 @@ class JobLoader {
     const bool has_files = HasFiles(job.train()) || HasFiles(job.test());
     if (!options_.files_are_elsewhere || !has_files) {
       AdviseData(job, data_, &reporter);
-      AdviseFeatures(job, data_, &reporter);
+      AdviseFeatures(job, data_, DataAccess::Own(), &reporter);
     }
   }
 
@@ -148,7 +149,8 @@ class JobLoader {
     if (options_.files_are_elsewhere && HasFiles(job.train())) {
       return 0;
     }
-    const absl::StatusOr<DatasetInfo> info = DescribeDataset(job.train(), TrainingContext(job));
+    const absl::StatusOr<DatasetInfo> info =
+        DescribeDataset(job.train(), TrainingContext(job, DataAccess::Own()));
     return info.ok() ? info->examples : 0;
   }
 
@@ -310,7 +312,7 @@ absl::Status ValidateJob(const Job& job) {
     if (!job.model_file().empty()) {
       reporter->Error("model_file", "a submitted job carries its model itself");
     }
-    CheckJob(job, DataCheck::kNothing, reporter);
+    CheckJob(job, DataCheck::kNothing, DataAccess::Own(), reporter);
   });
 }
 

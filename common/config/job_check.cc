@@ -221,7 +221,7 @@ class JobCheck {
  public:
   JobCheck(const Job& job, Reporter* reporter) : job_(job), reporter_(reporter) {}
 
-  void Run(DataCheck data_check) {
+  void Run(DataCheck data_check, const DataAccess& access) {
     CheckRanges(job_, "", reporter_);
     CheckName(job_.name(), "name", reporter_);
     // Where model_file could not be read, that is the error.
@@ -245,7 +245,7 @@ class JobCheck {
     if (!job_.has_train()) {
       Error("train", "the job has no training data", "add train { idx { ... } }");
     }
-    data_ = CheckSets(job_, layout, data_check, reporter_);
+    data_ = CheckSets(job_, layout, data_check, access, reporter_);
   }
 
   CheckedData TakeData() && { return std::move(data_); }
@@ -354,9 +354,10 @@ class JobCheck {
 
 }  // namespace
 
-CheckedData CheckJob(const Job& job, DataCheck data_check, Reporter* reporter) {
+CheckedData CheckJob(const Job& job, DataCheck data_check, const DataAccess& access,
+                     Reporter* reporter) {
   JobCheck check(job, reporter);
-  check.Run(data_check);
+  check.Run(data_check, access);
   return std::move(check).TakeData();
 }
 

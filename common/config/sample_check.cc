@@ -85,7 +85,7 @@ void SampleCheck::CheckAnswers(const std::string& field, const DatasetInfo& info
     return;
   }
   if (loss == MEAN_SQUARED_ERROR && job_.train().class_name_size() == 0) {
-    const auto is_number = [](const std::string& word) { return ParseFloat(word).ok(); };
+    const auto is_number = [](const std::string& word) { return IsFloat(word); };
     const auto number = std::ranges::find_if(info.class_names, is_number);
     if (number != info.class_names.end()) {
       Error(field,

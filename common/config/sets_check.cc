@@ -24,8 +24,8 @@ namespace {
 class SetsCheck {
  public:
   SetsCheck(const Job& job, const std::optional<ParameterLayout>& layout, DataCheck data_check,
-            Reporter* reporter)
-      : job_(job), layout_(layout), data_check_(data_check), reporter_(reporter) {}
+            const DataAccess& access, Reporter* reporter)
+      : job_(job), layout_(layout), data_check_(data_check), access_(access), reporter_(reporter) {}
 
   CheckedData Run() && {
     CheckPaths();
@@ -92,7 +92,7 @@ class SetsCheck {
   }
 
   DataContext ContextOf(const std::string& field) const {
-    return field == "train" ? TrainingContext(job_) : TestContext(job_);
+    return field == "train" ? TrainingContext(job_, access_) : TestContext(job_, access_);
   }
 
   std::optional<DatasetInfo> Describe(const std::string& field, const Dataset& data) {
@@ -158,6 +158,7 @@ class SetsCheck {
   const Job& job_;
   const std::optional<ParameterLayout>& layout_;
   const DataCheck data_check_;
+  const DataAccess& access_;
   Reporter* const reporter_;
   CheckedData data_;
 };
@@ -175,8 +176,8 @@ void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter) {
 }
 
 CheckedData CheckSets(const Job& job, const std::optional<ParameterLayout>& layout,
-                      DataCheck data_check, Reporter* reporter) {
-  return SetsCheck(job, layout, data_check, reporter).Run();
+                      DataCheck data_check, const DataAccess& access, Reporter* reporter) {
+  return SetsCheck(job, layout, data_check, access, reporter).Run();
 }
 
 }  // namespace monsoon

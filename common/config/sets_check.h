@@ -6,6 +6,7 @@
 
 #include "common/config/data_advice.h"
 #include "common/config/reporter.h"
+#include "common/data/access/data_access.h"
 #include "common/model/parameter_layout.h"
 #include "proto/job.pb.h"
 
@@ -22,7 +23,7 @@ enum class DataCheck {
 // Tells `reporter` what is wrong. `layout` is the model's; none where that is wrong. Gives what it
 // found in files, if it looked. Blocks on the disk.
 CheckedData CheckSets(const Job& job, const std::optional<ParameterLayout>& layout,
-                      DataCheck data_check, Reporter* reporter);
+                      DataCheck data_check, const DataAccess& access, Reporter* reporter);
 
 // Holds what a job takes from its training data of `examples` samples against it.
 void CheckExamples(const Job& job, uint64_t examples, Reporter* reporter);

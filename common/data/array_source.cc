@@ -46,19 +46,21 @@ ArrayNames NamesOf(const Dataset& dataset) {
           .weights_field = source.weights().empty() ? "npz.file" : "npz.weights"};
 }
 
-absl::StatusOr<JoinedArray> Open(const ArrayNames& names, const std::string& name) {
-  return names.source == std::string("npy") ? OpenNpyArray(name)
-                                            : OpenNpzArray(names.archive, name);
+absl::StatusOr<JoinedArray> Open(const ArrayNames& names, const std::string& name,
+                                 const DataAccess& access) {
+  return names.source == std::string("npy") ? OpenNpyArray(name, access)
+                                            : OpenNpzArray(names.archive, name, access);
 }
 
 // One of the arrays, or an error under `field`.
 std::optional<JoinedArray> OpenNamed(const ArrayNames& names, const std::string& field,
-                                     const std::string& name, Problems* problems) {
+                                     const std::string& name, const DataAccess& access,
+                                     Problems* problems) {
   if (name.empty()) {
     problems->Add(field, absl::InvalidArgumentError("no file is named"));
     return std::nullopt;
   }
-  absl::StatusOr<JoinedArray> array = Open(names, name);
+  absl::StatusOr<JoinedArray> array = Open(names, name, access);
   if (!array.ok()) {
     problems->Add(field, array.status());
     return std::nullopt;
@@ -100,10 +102,10 @@ SampleArrays OpenArrays(const Dataset& dataset, const DataContext& context, Prob
     return arrays;
   }
   const std::optional<JoinedArray> images =
-      OpenNamed(names, names.images_field, names.images, problems);
+      OpenNamed(names, names.images_field, names.images, context.access, problems);
   std::optional<JoinedArray> labels, weights;
   if (!context.unlabelled) {
-    labels = OpenNamed(names, names.labels_field, names.labels, problems);
+    labels = OpenNamed(names, names.labels_field, names.labels, context.access, problems);
   }
   if (labels && (labels->shape.size() > 2 || labels->row_elements() == 0)) {
     problems->Add(names.labels_field,
@@ -115,15 +117,15 @@ SampleArrays OpenArrays(const Dataset& dataset, const DataContext& context, Prob
     CheckImages(names.images_field, *images, problems);
   }
   if (!names.weights.empty()) {
-    weights = OpenNamed(names, names.weights_field, names.weights, problems);
+    weights = OpenNamed(names, names.weights_field, names.weights, context.access, problems);
   } else if (dataset.has_npz() && images && !context.unlabelled) {
     // Only where there is one.
-    absl::StatusOr<JoinedArray> found = Open(names, "weights");
+    absl::StatusOr<JoinedArray> found = Open(names, "weights", context.access);
     if (found.ok()) {
       weights = *std::move(found);
     } else if (!absl::IsNotFound(found.status()) ||
-               std::any_of(images->parts.begin(), images->parts.end(), [](const auto& part) {
-                 return OpenNpzArray(part.path, "weights").ok();
+               std::any_of(images->parts.begin(), images->parts.end(), [&](const auto& part) {
+                 return OpenNpzArray(part.path, "weights", context.access).ok();
                })) {  // some files of a pattern have them
       problems->Add(names.weights_field, found.status());
     }
@@ -168,18 +170,20 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problem
 }
 
 absl::Status WrongValue(const JoinedArray& array, absl::string_view what, double value,
-                        uint64_t sample, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrFormat("%s: %s %.15g of %s %s", array.name, what,
-                                                    value, array.SampleText(sample), why));
+                        uint64_t sample, absl::string_view why, Quoting quoting) {
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: %s%s of %s %s", array.name, what,
+      quoting == Quoting::kShow ? absl::StrCat(" ", ContentNumber(value, quoting)) : "",
+      array.SampleText(sample), why));
 }
 
 // Calls `look` with each element and its row.
 template <typename Look>
-absl::Status ForEachElement(const JoinedArray& array, Look look) {
+absl::Status ForEachElement(const JoinedArray& array, const DataRoots& roots, Look look) {
   const uint64_t width = NpyTypeBytes(array.type);
   const uint64_t row = array.row_elements();
   uint64_t seen = 0;
-  return StreamArray(array, [&](std::span<const uint8_t> bytes) {
+  return StreamArray(array, roots, [&](std::span<const uint8_t> bytes) {
     for (size_t i = 0; i < bytes.size() / width; ++i, ++seen) {
       RETURN_IF_ERROR(look(ElementAt(array.type, bytes, i), seen / row));
     }
@@ -193,11 +197,12 @@ absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext& 
     return 0;
   }
   double largest = 0;
-  RETURN_IF_ERROR(ForEachElement(*arrays.labels, [&](double label, uint64_t sample) {
-    RETURN_IF_ERROR(CheckLabel(*arrays.labels, label, sample));
-    largest = std::max(largest, label);
-    return absl::OkStatus();
-  }));
+  RETURN_IF_ERROR(
+      ForEachElement(*arrays.labels, context.access.roots, [&](double label, uint64_t sample) {
+        RETURN_IF_ERROR(CheckLabel(*arrays.labels, label, sample, context.access.quoting));
+        largest = std::max(largest, label);
+        return absl::OkStatus();
+      }));
   return static_cast<uint64_t>(largest) + 1;
 }
 
@@ -206,39 +211,47 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
   const JoinedArray& images = arrays.images;
   const uint64_t considered = info.examples;  // beyond: only that they can be read
   if (context.id_limit > 0) {
-    RETURN_IF_ERROR(ForEachElement(images, [&](double value, uint64_t sample) {
-      const bool is_id =
-          value >= 0 && value < static_cast<double>(context.id_limit) && value == std::trunc(value);
-      return is_id || sample >= considered
-                 ? absl::OkStatus()
-                 : WrongValue(
-                       images, "id", value, sample,
-                       absl::StrCat("is not a whole number from 0 and below the embedding's ",
-                                    context.id_limit, " rows"));
-    }));
+    RETURN_IF_ERROR(
+        ForEachElement(images, context.access.roots, [&](double value, uint64_t sample) {
+          const bool is_id = value >= 0 && value < static_cast<double>(context.id_limit) &&
+                             value == std::trunc(value);
+          return is_id || sample >= considered
+                     ? absl::OkStatus()
+                     : WrongValue(
+                           images, "id", value, sample,
+                           absl::StrCat("is not a whole number from 0 and below the embedding's ",
+                                        context.id_limit, " rows"),
+                           context.access.quoting);
+        }));
   } else if (images.type == NpyType::kFloat32) {
     NonFinite found;
-    RETURN_IF_ERROR(ForEachElement(images, [&](double value, uint64_t sample) {
-      if (sample < considered) {
-        found.Look(value);
-      }
-      return absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(
+        ForEachElement(images, context.access.roots, [&](double value, uint64_t sample) {
+          if (sample < considered) {
+            found.Look(value);
+          }
+          return absl::OkStatus();
+        }));
     RETURN_IF_ERROR(found.ToStatus(images, info.sample_shape));
   } else if (images.type == NpyType::kUint8) {
-    RETURN_IF_ERROR(StreamArray(images, [](std::span<const uint8_t>) { return absl::OkStatus(); }));
+    RETURN_IF_ERROR(StreamArray(images, context.access.roots,
+                                [](std::span<const uint8_t>) { return absl::OkStatus(); }));
   } else {
-    RETURN_IF_ERROR(ForEachElement(images, [&](double value, uint64_t sample) {
-      return sample < considered ? CheckInteger(images, value, sample) : absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(
+        ForEachElement(images, context.access.roots, [&](double value, uint64_t sample) {
+          return sample < considered ? CheckInteger(images, value, sample, context.access.quoting)
+                                     : absl::OkStatus();
+        }));
   }
   const auto check_target = context.targets_are_shares ? &CheckShare : &CheckTarget;
   for (const auto& [array, check] :
        {std::pair(&arrays.targets, check_target), std::pair(&arrays.weights, &CheckWeight)}) {
     if (array->has_value()) {
-      RETURN_IF_ERROR(ForEachElement(**array, [&](double value, uint64_t sample) {
-        return sample < considered ? check(**array, value, sample) : absl::OkStatus();
-      }));
+      RETURN_IF_ERROR(
+          ForEachElement(**array, context.access.roots, [&](double value, uint64_t sample) {
+            return sample < considered ? check(**array, value, sample, context.access.quoting)
+                                       : absl::OkStatus();
+          }));
     }
   }
   return absl::OkStatus();
@@ -247,14 +260,14 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
 absl::Status FirstValues(const Dataset& dataset, const DataContext& context, uint64_t samples,
                          absl::FunctionRef<void(double)> look) {
   ASSIGN_OR_RETURN(const SampleArrays arrays, OpenSampleArrays(dataset, context));
-  const absl::Status status =
-      ForEachElement(arrays.images, [&](double value, uint64_t sample) -> absl::Status {
-        if (sample >= samples) {
-          return absl::OutOfRangeError("these are enough");
-        }
-        look(value);
-        return absl::OkStatus();
-      });
+  const absl::Status status = ForEachElement(arrays.images, context.access.roots,
+                                             [&](double value, uint64_t sample) -> absl::Status {
+                                               if (sample >= samples) {
+                                                 return absl::OutOfRangeError("these are enough");
+                                               }
+                                               look(value);
+                                               return absl::OkStatus();
+                                             });
   return absl::IsOutOfRange(status) ? absl::OkStatus() : status;
 }
 
@@ -277,36 +290,37 @@ absl::StatusOr<SampleArrays> OpenSampleArrays(const Dataset& dataset, const Data
   return arrays;
 }
 
-absl::Status CheckLabel(const JoinedArray& array, double value, uint64_t sample) {
+absl::Status CheckLabel(const JoinedArray& array, double value, uint64_t sample, Quoting quoting) {
   return value >= 0 && value < std::numeric_limits<uint32_t>::max()
              ? absl::OkStatus()
-             : WrongValue(array, "label", value, sample, "is not a class number");
+             : WrongValue(array, "label", value, sample, "is not a class number", quoting);
 }
 
-absl::Status CheckTarget(const JoinedArray& array, double value, uint64_t sample) {
+absl::Status CheckTarget(const JoinedArray& array, double value, uint64_t sample, Quoting quoting) {
   return std::isfinite(static_cast<float>(value))
              ? absl::OkStatus()
-             : WrongValue(array, "target", value, sample, "is not finite");
+             : WrongValue(array, "target", value, sample, "is not finite", quoting);
 }
 
-absl::Status CheckShare(const JoinedArray& array, double value, uint64_t sample) {
+absl::Status CheckShare(const JoinedArray& array, double value, uint64_t sample, Quoting quoting) {
   return value >= 0 && value <= 1
              ? absl::OkStatus()
              : WrongValue(array, "target", value, sample,
-                          "is outside [0, 1], which BINARY_CROSS_ENTROPY needs");
+                          "is outside [0, 1], which BINARY_CROSS_ENTROPY needs", quoting);
 }
 
-absl::Status CheckWeight(const JoinedArray& array, double value, uint64_t sample) {
+absl::Status CheckWeight(const JoinedArray& array, double value, uint64_t sample, Quoting quoting) {
   return std::isfinite(static_cast<float>(value)) && value >= 0
              ? absl::OkStatus()
-             : WrongValue(array, "weight", value, sample, "is not a finite number from 0");
+             : WrongValue(array, "weight", value, sample, "is not a finite number from 0", quoting);
 }
 
-absl::Status CheckInteger(const JoinedArray& array, double value, uint64_t sample) {
+absl::Status CheckInteger(const JoinedArray& array, double value, uint64_t sample,
+                          Quoting quoting) {
   return std::abs(value) <= kMaxInteger
              ? absl::OkStatus()
              : WrongValue(array, "integer", value, sample,
-                          "is beyond 2^24, which float32 cannot hold exactly");
+                          "is beyond 2^24, which float32 cannot hold exactly", quoting);
 }
 
 const SourceKind kNpySourceKind = {.source = Dataset::kNpy,

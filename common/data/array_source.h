@@ -32,10 +32,10 @@ absl::StatusOr<SampleArrays> OpenSampleArrays(const Dataset& dataset, const Data
 // InvalidArgument, naming the array and the sample, for a label that is not a class number, a
 // target that is not finite (CheckShare: not in [0, 1]), a weight that is not finite or is below 0,
 // an integer beyond kMaxInteger. `sample` is its row.
-absl::Status CheckLabel(const JoinedArray& array, double value, uint64_t sample);
-absl::Status CheckTarget(const JoinedArray& array, double value, uint64_t sample);
-absl::Status CheckShare(const JoinedArray& array, double value, uint64_t sample);
-absl::Status CheckWeight(const JoinedArray& array, double value, uint64_t sample);
-absl::Status CheckInteger(const JoinedArray& array, double value, uint64_t sample);
+absl::Status CheckLabel(const JoinedArray& array, double value, uint64_t sample, Quoting quoting);
+absl::Status CheckTarget(const JoinedArray& array, double value, uint64_t sample, Quoting quoting);
+absl::Status CheckShare(const JoinedArray& array, double value, uint64_t sample, Quoting quoting);
+absl::Status CheckWeight(const JoinedArray& array, double value, uint64_t sample, Quoting quoting);
+absl::Status CheckInteger(const JoinedArray& array, double value, uint64_t sample, Quoting quoting);
 
 }  // namespace monsoon

@@ -8,8 +8,9 @@
 
 namespace monsoon {
 
-absl::StatusOr<std::vector<ContentFile>> OpenCifar10(const Cifar10Source& source) {
-  ASSIGN_OR_RETURN(std::vector<ContentFile> files, OpenContentFiles(source.file()));
+absl::StatusOr<std::vector<ContentFile>> OpenCifar10(const Cifar10Source& source,
+                                                     const DataRoots& roots) {
+  ASSIGN_OR_RETURN(std::vector<ContentFile> files, OpenContentFiles(source.file(), roots));
   for (const ContentFile& file : files) {
     if (file.bytes == 0 || file.bytes % kCifar10RecordBytes != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -36,7 +37,8 @@ absl::Status Cifar10Labels::Look(std::span<const uint8_t> bytes) {
       }
       return absl::InvalidArgumentError(absl::StrCat(
           files_[file].path, ": record ", record - before / kCifar10RecordBytes, " begins with ",
-          label, ", which is no label of CIFAR-10 (0 .. 9); CIFAR-100's files are other ones"));
+          ContentNumber(static_cast<double>(label), quoting_),
+          ", which is no label of CIFAR-10 (0 .. 9); CIFAR-100's files are other ones"));
     }
     classes_ = std::max(classes_, label + 1);
   }

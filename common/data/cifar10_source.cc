@@ -6,13 +6,14 @@
 namespace monsoon {
 namespace {
 
-DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* problems) {
+DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problems* problems) {
   DatasetInfo info;
   if (dataset.cifar10().file().empty()) {
     problems->Add("cifar10.file", absl::InvalidArgumentError("no file is named"));
     return info;
   }
-  const absl::StatusOr<std::vector<ContentFile>> files = OpenCifar10(dataset.cifar10());
+  const absl::StatusOr<std::vector<ContentFile>> files =
+      OpenCifar10(dataset.cifar10(), context.access.roots);
   if (!files.ok()) {
     problems->Add("cifar10.file", files.status());
     return info;
@@ -28,12 +29,13 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* probl
 }
 
 // Reads the files to the end.
-absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext&) {
-  ASSIGN_OR_RETURN(const std::vector<ContentFile> files, OpenCifar10(dataset.cifar10()));
-  Cifar10Labels labels(files);
-  RETURN_IF_ERROR(StreamContent(files, 0, ContentBytes(files), [&](std::span<const uint8_t> bytes) {
-    return labels.Look(bytes);
-  }));
+absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext& context) {
+  ASSIGN_OR_RETURN(const std::vector<ContentFile> files,
+                   OpenCifar10(dataset.cifar10(), context.access.roots));
+  Cifar10Labels labels(files, context.access.quoting);
+  RETURN_IF_ERROR(
+      StreamContent(files, context.access.roots, 0, ContentBytes(files),
+                    [&](std::span<const uint8_t> bytes) { return labels.Look(bytes); }));
   return labels.classes();
 }
 

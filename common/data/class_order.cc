@@ -19,8 +19,7 @@ constexpr size_t kMostOddPercent = 50;
 // Nothing: the name is a word. In double, in which whole numbers of 15 digits differ.
 std::optional<double> NumberOf(const std::string& name) {
   double value = 0;
-  return ParseFloat(name).ok() && absl::SimpleAtod(name, &value) ? std::optional(value)
-                                                                 : std::nullopt;
+  return IsFloat(name) && absl::SimpleAtod(name, &value) ? std::optional(value) : std::nullopt;
 }
 
 // As a list of a job file.
@@ -79,7 +78,7 @@ absl::Status CheckSameOrderBefore(std::span<const std::string> names) {
 }
 
 std::string OddClassName(std::span<const std::string> names) {
-  const auto is_word = [](const std::string& name) { return !ParseFloat(name).ok(); };
+  const auto is_word = [](const std::string& name) { return !IsFloat(name); };
   const auto odd = std::ranges::find_if(names, is_word);
   const auto words = static_cast<size_t>(std::ranges::count_if(names, is_word));
   return odd == names.end() || 100 * words >= kMostOddPercent * names.size() ? "" : *odd;

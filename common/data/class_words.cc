@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/data/class_order.h"
 #include "common/data/number_text.h"
@@ -22,7 +23,9 @@ bool IsLabel(absl::string_view word, uint32_t* label) {
 // At most a few of `names`.
 std::string NamesText(std::span<const std::string> names) {
   constexpr size_t kShown = 8;
-  const std::string text = absl::StrJoin(names.first(std::min(names.size(), kShown)), ", ");
+  constexpr size_t kMostBytes = 400;
+  const std::string text =
+      Shorten(absl::StrJoin(names.first(std::min(names.size(), kShown)), ", "), kMostBytes);
   return names.size() > kShown ? absl::StrCat(text, ", ... (", names.size(), " classes)") : text;
 }
 
@@ -33,7 +36,7 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
   Numbered result;
   std::vector<uint32_t> number_of(words_.size());
   if (!names.empty()) {
-    ASSIGN_OR_RETURN(number_of, ByNames(names, numbering.take_numbers));
+    ASSIGN_OR_RETURN(number_of, ByNames(names, numbering));
     result.names.assign(names.begin(), names.end());
     result.classes = static_cast<uint32_t>(names.size());
   } else {
@@ -48,7 +51,7 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
       }
     } else if (numbering.only_numbers) {
       return absl::InvalidArgumentError(
-          absl::StrCat(not_a_label->place, ": ", Quoted(not_a_label->text),
+          absl::StrCat(not_a_label->place, ": ", Content(not_a_label->text, numbering.quoting),
                        " is no class: the training set's labels are whole numbers"));
     } else {
       std::vector<std::string> texts;
@@ -76,7 +79,7 @@ absl::StatusOr<ClassWords::Numbered> ClassWords::Number(std::span<const std::str
 }
 
 absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(std::span<const std::string> names,
-                                                          bool take_numbers) const {
+                                                          Numbering numbering) const {
   uint32_t number = 0;
   const bool a_name_is_a_number = std::any_of(
       names.begin(), names.end(), [&](const std::string& name) { return IsLabel(name, &number); });
@@ -91,11 +94,12 @@ absl::StatusOr<std::vector<uint32_t>> ClassWords::ByNames(std::span<const std::s
     const auto found = number_by_name.find(words_[i].text);
     if (found != number_by_name.end()) {
       number_of[i] = found->second;
-    } else if (take_numbers && !a_name_is_a_number && IsLabel(words_[i].text, &number) &&
+    } else if (numbering.take_numbers && !a_name_is_a_number && IsLabel(words_[i].text, &number) &&
                number < names.size()) {
       number_of[i] = number;
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(words_[i].place, ": ", Quoted(words_[i].text),
+      return absl::InvalidArgumentError(absl::StrCat(words_[i].place, ": ",
+                                                     Content(words_[i].text, numbering.quoting),
                                                      " is none of the classes ", NamesText(names)));
     }
   }

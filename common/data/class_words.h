@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/data/access/quoting.h"
 
 namespace monsoon {
 
@@ -37,6 +38,8 @@ class ClassWords {
     bool only_numbers = false;
     // False: the order of words may be that of earlier builds (CheckSameOrderBefore).
     bool order_is_told = true;
+    // Of words in messages.
+    Quoting quoting = Quoting::kDescribe;
   };
   // By `names`, if there are any: words that are none of them are refused with their place, but
   // with `take_numbers` whole numbers below names.size() are taken as they are where no name is a
@@ -51,7 +54,7 @@ class ClassWords {
   };
 
   absl::StatusOr<std::vector<uint32_t>> ByNames(std::span<const std::string> names,
-                                                bool take_numbers) const;
+                                                Numbering numbering) const;
 
   absl::flat_hash_map<std::string, uint32_t> ids_;
   std::vector<Word> words_;

@@ -32,9 +32,14 @@ TEST(ClassWordsTest, NumbersByNames) {
   EXPECT_THAT(numbered.labels, ElementsAre(2, 0, 1, 2));
   EXPECT_EQ(numbered.names, names);
   EXPECT_EQ(numbered.classes, 3u);
-  EXPECT_THAT(Of({"owl", "1"}).Number(names, {.take_numbers = false}).status(),
+  const auto refusal = [&](Quoting quoting) {
+    return Of({"owl", "1"}).Number(names, {.take_numbers = false, .quoting = quoting}).status();
+  };
+  EXPECT_THAT(refusal(Quoting::kShow),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        HasSubstr("a.csv:3: \"1\" is none of the classes dog, cat, owl")));
+  EXPECT_THAT(refusal(Quoting::kDescribe).message(),
+              HasSubstr("a.csv:3: a text of 1 digit is none of the classes"));
 }
 
 TEST(ClassWordsTest, WholeNumbersStayWhatTheyAre) {

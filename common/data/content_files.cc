@@ -9,14 +9,15 @@
 
 namespace monsoon {
 
-absl::StatusOr<std::vector<ContentFile>> OpenContentFiles(const std::string& pattern) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOf(pattern));
+absl::StatusOr<std::vector<ContentFile>> OpenContentFiles(const std::string& pattern,
+                                                          const DataRoots& roots) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths, FilesOf(pattern, roots));
   std::vector<ContentFile> files;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(const FilePrefix prefix, ReadFilePrefix(path, 1));
+    ASSIGN_OR_RETURN(const FilePrefix prefix, ReadFilePrefix(path, roots, 1));
     ContentFile file{.path = path, .bytes = prefix.size, .compressed = prefix.compressed};
     if (file.compressed) {
-      ASSIGN_OR_RETURN(file.bytes, CountBytes(path));
+      ASSIGN_OR_RETURN(file.bytes, CountBytes(path, roots));
     }
     files.push_back(std::move(file));
   }
@@ -39,7 +40,8 @@ std::string ContentPlace(std::span<const ContentFile> files, uint64_t at) {
   return absl::StrCat(files.front().path, ": byte ", at);
 }
 
-absl::Status StreamContent(std::span<const ContentFile> files, uint64_t begin, uint64_t end,
+absl::Status StreamContent(std::span<const ContentFile> files, const DataRoots& roots,
+                           uint64_t begin, uint64_t end,
                            absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) {
   uint64_t at = 0;
   for (const ContentFile& file : files) {
@@ -47,12 +49,13 @@ absl::Status StreamContent(std::span<const ContentFile> files, uint64_t begin, u
       at += file.bytes;
       continue;
     }
-    RETURN_IF_ERROR(StreamFile(file.path, 0, file.bytes, [&](std::span<const uint8_t> bytes) {
-      const uint64_t from = std::clamp(begin, at, at + bytes.size()) - at;
-      const uint64_t to = std::clamp(end, at, at + bytes.size()) - at;
-      at += bytes.size();
-      return from < to ? look(bytes.subspan(from, to - from)) : absl::OkStatus();
-    }));
+    RETURN_IF_ERROR(
+        StreamFile(file.path, roots, 0, file.bytes, [&](std::span<const uint8_t> bytes) {
+          const uint64_t from = std::clamp(begin, at, at + bytes.size()) - at;
+          const uint64_t to = std::clamp(end, at, at + bytes.size()) - at;
+          at += bytes.size();
+          return from < to ? look(bytes.subspan(from, to - from)) : absl::OkStatus();
+        }));
   }
   return absl::OkStatus();
 }

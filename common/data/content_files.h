@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/data/access/data_roots.h"
 
 namespace monsoon {
 
@@ -21,7 +22,8 @@ struct ContentFile {
 
 // Inflates compressed ones to count their bytes. Errors are those of FilesOf, ReadFilePrefix and
 // CountBytes, which name the file.
-absl::StatusOr<std::vector<ContentFile>> OpenContentFiles(const std::string& pattern);
+absl::StatusOr<std::vector<ContentFile>> OpenContentFiles(const std::string& pattern,
+                                                          const DataRoots& roots);
 
 uint64_t ContentBytes(std::span<const ContentFile> files);
 
@@ -30,7 +32,8 @@ std::string ContentPlace(std::span<const ContentFile> files, uint64_t at);
 
 // Calls `look` with the bytes [begin, end) of them all, piece by piece. Its error ends it. Reads
 // each file that it begins to its end (StreamFile).
-absl::Status StreamContent(std::span<const ContentFile> files, uint64_t begin, uint64_t end,
+absl::Status StreamContent(std::span<const ContentFile> files, const DataRoots& roots,
+                           uint64_t begin, uint64_t end,
                            absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look);
 
 }  // namespace monsoon

@@ -22,6 +22,9 @@ namespace {
 
 using Fields = std::span<const absl::string_view>;
 
+// Bytes of a list of names.
+constexpr size_t kShown = 200;
+
 bool IsBlank(absl::string_view text) {
   return text.find_first_not_of(" \t") == absl::string_view::npos;
 }
@@ -48,8 +51,9 @@ class CsvTableReader {
     have_header_ = false;
     CsvParser parser(path, source_.delimiter().empty() ? ',' : source_.delimiter()[0]);
     const auto visit = [this](Fields fields, uint64_t line) { return Row(fields, line); };
-    RETURN_IF_ERROR(
-        ReadTextPieces(path, [&](absl::string_view piece) { return parser.Parse(piece, visit); }));
+    RETURN_IF_ERROR(ReadTextPieces(path, options_.access.roots, [&](absl::string_view piece) {
+      return parser.Parse(piece, visit);
+    }));
     RETURN_IF_ERROR(parser.Finish(visit));
     return have_header_ ? absl::OkStatus()
                         : ErrorAt(path, "the file is empty; its first line names the columns");
@@ -59,9 +63,15 @@ class CsvTableReader {
 
  private:
   std::string Place(uint64_t line) const { return absl::StrCat(path_, ":", line); }
+  // A column that only the file has named is told by its number: what stands there may be no
+  // header at all.
   std::string Place(uint64_t line, size_t column) const {
-    return absl::StrCat(path_, ":", line, ": column \"", header_[column], "\"");
+    const bool named = quoting() == Quoting::kShow || !use_[column].empty();
+    return absl::StrCat(
+        path_, ":", line, ": column ",
+        named ? absl::StrCat("\"", header_[column], "\"") : absl::StrCat(column + 1));
   }
+  Quoting quoting() const { return options_.access.quoting; }
 
   absl::Status Row(Fields fields, uint64_t line);
   absl::Status Header(Fields fields, uint64_t line);
@@ -129,9 +139,10 @@ absl::Status CsvTableReader::Row(Fields fields, uint64_t line) {
 absl::Status CsvTableReader::Header(Fields fields, uint64_t line) {
   if (!header_.empty()) {
     if (!std::equal(fields.begin(), fields.end(), header_.begin(), header_.end())) {
-      return ErrorAt(Place(line), absl::StrCat("the header is not that of ", first_place_, ": ",
-                                               Quoted(absl::StrJoin(fields, ",")), " and ",
-                                               Quoted(absl::StrJoin(header_, ","))));
+      return ErrorAt(Place(line),
+                     absl::StrCat("the header is not that of ", first_place_, ": ",
+                                  Content(absl::StrJoin(fields, ","), quoting()), " and ",
+                                  Content(absl::StrJoin(header_, ","), quoting())));
     }
     return absl::OkStatus();
   }
@@ -141,12 +152,13 @@ absl::Status CsvTableReader::Header(Fields fields, uint64_t line) {
   }
   use_.assign(header_.size(), "");
   if (std::all_of(fields.begin(), fields.end(),
-                  [](absl::string_view field) { return ParseFloat(field).ok(); })) {
+                  [](absl::string_view field) { return IsFloat(field); })) {
     return ErrorAt(first_place_, "these are numbers; the first line names the columns");
   }
   for (size_t i = 0; i < header_.size(); ++i) {
     if (!column_of_.emplace(header_[i], i).second && !header_[i].empty()) {
-      return ErrorAt(first_place_, absl::StrCat("two columns are called ", Quoted(header_[i])));
+      return ErrorAt(first_place_,
+                     absl::StrCat("two columns are called ", Content(header_[i], quoting())));
     }
   }
   return Resolve(first_place_);
@@ -170,7 +182,8 @@ absl::Status CsvTableReader::Resolve(const std::string& place) {
   if (options_.train != nullptr && names != options_.train->features) {
     return ErrorAt(place,
                    absl::StrCat("feature differs from the training set's columns ",
-                                absl::StrJoin(options_.train->features, ", "), "; leave it out"));
+                                Shorten(absl::StrJoin(options_.train->features, ", "), kShown),
+                                "; leave it out"));
   }
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const size_t column, Column(place, name, "feature"));
@@ -204,14 +217,15 @@ absl::StatusOr<size_t> CsvTableReader::Column(const std::string& place, const st
                                               absl::string_view use) {
   const auto found = column_of_.find(name);
   if (found == column_of_.end()) {
-    constexpr size_t kShown = 200;
     const std::string all = absl::StrJoin(header_, ", ");
     const size_t other = header_.size() == 1 ? all.find_first_of(",;\t|") : all.npos;
-    return ErrorAt(place, absl::StrCat("no column is called ", Quoted(name), " (", use,
-                                       "); there are ", Shorten(all, kShown),
-                                       other == all.npos ? "" : "; is the delimiter another one, ",
-                                       other == all.npos ? "" : Quoted(all.substr(other, 1)),
-                                       other == all.npos ? "" : "?"));
+    return ErrorAt(
+        place, absl::StrCat("no column is called ", Quoted(name), " (", use, "); there are ",
+                            quoting() == Quoting::kShow ? Shorten(all, kShown)
+                                                        : absl::StrCat(header_.size(), " columns"),
+                            other == all.npos ? "" : "; is the delimiter another one, ",
+                            other == all.npos ? "" : Quoted(all.substr(other, 1)),
+                            other == all.npos ? "" : "?"));
   }
   std::string& other = use_[found->second];
   if (!other.empty()) {
@@ -226,7 +240,7 @@ absl::StatusOr<float> CsvTableReader::Number(Fields fields, uint64_t line, size_
   if (IsBlank(fields[column])) {
     return ErrorAt(Place(line, column), "the field is empty");
   }
-  absl::StatusOr<float> number = ParseFloat(fields[column]);
+  absl::StatusOr<float> number = ParseFloat(fields[column], quoting());
   return number.ok() ? number : ErrorAt(Place(line, column), number.status().message());
 }
 
@@ -269,7 +283,7 @@ absl::Status CsvTableReader::Weight(Fields fields, uint64_t line) {
   ASSIGN_OR_RETURN(const float weight, Number(fields, line, *columns_.weight));
   if (weight < 0) {
     return ErrorAt(Place(line, *columns_.weight),
-                   absl::StrCat(weight, " is no weight: it is below 0"));
+                   absl::StrCat(ContentNumber(weight, quoting()), " is no weight: it is below 0"));
   }
   table_.weights.push_back(weight);
   return absl::OkStatus();
@@ -304,17 +318,18 @@ absl::StatusOr<SampleTable> CsvTableReader::Finish() && {
     const std::vector<std::string>& of_train =
         options_.train != nullptr ? options_.train->class_names : none;
     if (!of_train.empty() && !options_.class_names.empty() && options_.class_names != of_train) {
-      return ErrorAt(
-          first_place_,
-          absl::StrCat("class_name differs from the training set's classes ",
-                       absl::StrJoin(of_train, ", "), "; leave it out, or give it to train too"));
+      return ErrorAt(first_place_,
+                     absl::StrCat("class_name differs from the training set's classes ",
+                                  Shorten(absl::StrJoin(of_train, ", "), kShown),
+                                  "; leave it out, or give it to train too"));
     }
     ASSIGN_OR_RETURN(ClassWords::Numbered numbered,
                      std::move(words_).Number(
                          of_train.empty() ? options_.class_names : of_train,
                          {.take_numbers = of_train.empty() || options_.names_are_given,
                           .only_numbers = options_.only_numbers || options_.train != nullptr,
-                          .order_is_told = options_.order_is_told}));
+                          .order_is_told = options_.order_is_told,
+                          .quoting = quoting()}));
     table_.labels = std::move(numbered.labels);
     table_.classes = numbered.classes;
     table_.facts.class_names = std::move(numbered.names);

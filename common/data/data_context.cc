@@ -5,9 +5,10 @@
 
 namespace monsoon {
 
-DataContext TrainingContext(const Job& job) {
+DataContext TrainingContext(const Job& job, const DataAccess& access) {
   const auto& shape = job.model().input_shape();
   DataContext context;
+  context.access = access;
   context.input_shape = {shape.begin(), shape.end()};
   context.targets_are_shares = job.model().loss() == BINARY_CROSS_ENTROPY;
   for (const Layer& layer : job.model().layer()) {
@@ -19,8 +20,8 @@ DataContext TrainingContext(const Job& job) {
   return context;
 }
 
-DataContext TestContext(const Job& job) {
-  DataContext context = TrainingContext(job);
+DataContext TestContext(const Job& job, const DataAccess& access) {
+  DataContext context = TrainingContext(job, access);
   if (job.has_train()) {
     context.training = job.train();
   }

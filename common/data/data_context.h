@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/data/access/data_access.h"
 #include "proto/dataset.pb.h"
 
 namespace monsoon {
@@ -25,6 +26,8 @@ struct DataContext {
   // [0, 1].
   uint64_t id_limit = 0;
   bool targets_are_shares = false;
+  // What may be opened, and what messages may quote.
+  DataAccess access = DataAccess::Own();
 
   uint64_t input_values() const {
     uint64_t values = input_shape.empty() ? 0 : 1;
@@ -36,8 +39,8 @@ struct DataContext {
 };
 
 // Of the job's training set.
-DataContext TrainingContext(const Job& job);
+DataContext TrainingContext(const Job& job, const DataAccess& access);
 // Of any other set that is used beside it.
-DataContext TestContext(const Job& job);
+DataContext TestContext(const Job& job, const DataAccess& access);
 
 }  // namespace monsoon

@@ -4,8 +4,10 @@
 #include <fstream>
 #include <limits>
 
+#include "common/data/access/data_access.h"
 #include "common/data/dataset_info.h"
 #include "common/data/file_prefix.h"
+#include "common/data/gzip_file.h"
 #include "common/data/idx_header.h"
 #include "common/data/npy_file.h"
 #include "common/data/scan_values.h"
@@ -88,7 +90,7 @@ TEST_F(DataTest, ReadsIdxPlainAndGzip) {
   const std::string bytes = Idx(8, {3, 2, 5}, 30);
   for (const std::string& path : {Write("a", bytes), WriteGzip("b.gz", {bytes}),
                                   WriteGzip("c.gz", {bytes.substr(0, 20), bytes.substr(20)})}) {
-    ASSERT_OK_AND_ASSIGN(const IdxHeader header, ReadIdxHeader(path));
+    ASSERT_OK_AND_ASSIGN(const IdxHeader header, ReadIdxHeader(path, DataAccess::Own()));
     EXPECT_THAT(header.shape, ElementsAre(3, 2, 5));
     EXPECT_EQ(header.data_offset, 16u);
     EXPECT_EQ(header.data_bytes, 30u);
@@ -98,7 +100,7 @@ TEST_F(DataTest, ReadsIdxPlainAndGzip) {
 
 TEST_F(DataTest, RefusesBrokenIdxByWhatItFound) {
   const auto refusal = [this](const std::string& bytes) {
-    return std::string(ReadIdxHeader(Write("f", bytes)).status().message());
+    return std::string(ReadIdxHeader(Write("f", bytes), DataAccess::Own()).status().message());
   };
   EXPECT_THAT(refusal(""), HasSubstr("found an empty file"));
   EXPECT_THAT(refusal("PK\3\4zip"), HasSubstr("found magic 504b0304"));
@@ -117,36 +119,62 @@ TEST_F(DataTest, NoticesACutGzipFile) {
   const std::string whole = WriteGzip("w.gz", {Idx(8, {5000}, 5000)});
   std::ifstream stream(whole, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(stream)), {});
-  EXPECT_THAT(ReadIdxHeader(Write("cut.gz", bytes.substr(0, bytes.size() - 10))),
+  EXPECT_THAT(ReadIdxHeader(Write("cut.gz", bytes.substr(0, bytes.size() - 10)), DataAccess::Own()),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("cut short or damaged")));
   const std::string few = WriteGzip("few.gz", {Idx(8, {5000}, 4000)});
-  EXPECT_THAT(ReadIdxHeader(few), StatusIs(kInvalid, HasSubstr("the file has 4008")));
+  EXPECT_THAT(ReadIdxHeader(few, DataAccess::Own()),
+              StatusIs(kInvalid, HasSubstr("the file has 4008")));
+}
+
+// As nobody's data are: some KiB that would keep a worker busy with GiB.
+TEST_F(DataTest, GivesUpGzipThatExpandsBeyondAllProportion) {
+  const std::string zeros(kFreeExpansion, '\0');
+  const std::string small = WriteGzip("small.gz", {zeros.substr(0, kFreeExpansion / 2)});
+  ASSERT_OK_AND_ASSIGN(const uint64_t counted, CountBytes(small, DataRoots::Anywhere()));
+  EXPECT_EQ(counted, kFreeExpansion / 2);
+  const std::string large = WriteGzip("large.gz", {zeros, zeros});
+  uint64_t seen = 0;
+  EXPECT_THAT(ReadTextPieces(large, DataRoots::Anywhere(),
+                             [&](absl::string_view piece) {
+                               seen += piece.size();
+                               return absl::OkStatus();
+                             }),
+              StatusIs(kInvalid, HasSubstr("times as many, which is hardly data")));
+  EXPECT_LE(seen, kFreeExpansion);
+  // Data are none of it, however many they are.
+  EXPECT_OK(CheckExpansion("x", 10 * kFreeExpansion, 1000 * kFreeExpansion));
+  EXPECT_FALSE(CheckExpansion("x", kFreeExpansion / kMostExpansion, 2 * kFreeExpansion).ok());
 }
 
 TEST_F(DataTest, RefusesWhatIsNoFile) {
-  EXPECT_THAT(ReadIdxHeader(folder_ / "absent"),
+  EXPECT_THAT(ReadIdxHeader(folder_ / "absent", DataAccess::Own()),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("absent: No such file")));
-  EXPECT_THAT(ReadIdxHeader(folder_), StatusIs(kInvalid, HasSubstr("it is a directory")));
-  EXPECT_THAT(ReadNpyHeader("/dev/zero"), StatusIs(kInvalid, HasSubstr("not a file")));
+  EXPECT_THAT(ReadIdxHeader(folder_, DataAccess::Own()),
+              StatusIs(kInvalid, HasSubstr("it is a directory")));
+  EXPECT_THAT(ReadNpyHeader("/dev/zero", DataAccess::Own()),
+              StatusIs(kInvalid, HasSubstr("not a file")));
 }
 
 TEST_F(DataTest, ReadsNpy) {
-  ASSERT_OK_AND_ASSIGN(NpyHeader header,
-                       ReadNpyHeader(Write("a", Npy(Dictionary("<f4", "(3, 2)"), 24))));
+  ASSERT_OK_AND_ASSIGN(
+      NpyHeader header,
+      ReadNpyHeader(Write("a", Npy(Dictionary("<f4", "(3, 2)"), 24)), DataAccess::Own()));
   EXPECT_EQ(header.type, NpyType::kFloat32);
   EXPECT_THAT(header.shape, ElementsAre(3, 2));
   EXPECT_EQ(header.data_offset % 64, 0u);
   EXPECT_EQ(header.data_bytes, 24u);
-  ASSERT_OK_AND_ASSIGN(header, ReadNpyHeader(Write("b", Npy(Dictionary("<i8", "(3,)"), 24, 2))));
+  ASSERT_OK_AND_ASSIGN(
+      header, ReadNpyHeader(Write("b", Npy(Dictionary("<i8", "(3,)"), 24, 2)), DataAccess::Own()));
   EXPECT_EQ(header.type, NpyType::kInt64);
   EXPECT_THAT(header.shape, ElementsAre(3));
-  ASSERT_OK_AND_ASSIGN(header, ReadNpyHeader(Write("c", Npy(Dictionary("|u1", "()"), 1, 3))));
+  ASSERT_OK_AND_ASSIGN(
+      header, ReadNpyHeader(Write("c", Npy(Dictionary("|u1", "()"), 1, 3)), DataAccess::Own()));
   EXPECT_TRUE(header.shape.empty());
 }
 
 TEST_F(DataTest, RefusesBrokenNpy) {
   const auto refusal = [this](const std::string& bytes) {
-    return std::string(ReadNpyHeader(Write("f", bytes)).status().message());
+    return std::string(ReadNpyHeader(Write("f", bytes), DataAccess::Own()).status().message());
   };
   EXPECT_THAT(refusal("PK\3\4zip"), HasSubstr("found magic 504b03047a69"));
   EXPECT_THAT(refusal("\x93NUMPY\1"), HasSubstr("cut short"));
@@ -307,7 +335,7 @@ TEST_F(DataTest, SurvivesDamagedHeaders) {
         const std::span<const uint8_t> span(reinterpret_cast<const uint8_t*>(bytes.data()),
                                             bytes.size());
         const auto as_npy = ParseNpyHeader(span, "f");
-        const auto as_idx = ParseIdxHeader(span, "f");
+        const auto as_idx = ParseIdxHeader(span, "f", Quoting::kShow);
         EXPECT_FALSE(as_npy.ok() && as_idx.ok());
       }
     }

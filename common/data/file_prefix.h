@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/data/access/data_roots.h"
 
 namespace monsoon {
 
@@ -20,25 +21,25 @@ struct FilePrefix {
   bool compressed = false;
 };
 
-// Blocks on the disk only: what is not a regular file (a FIFO, a directory) is
-// refused unopened. NotFound, PermissionDenied or InvalidArgument with the
-// path in the message.
-absl::StatusOr<FilePrefix> ReadFilePrefix(const std::string& path, size_t max_bytes);
+// Blocks on the disk only. Errors as of GzipFile, with the path in the message.
+absl::StatusOr<FilePrefix> ReadFilePrefix(const std::string& path, const DataRoots& roots,
+                                          size_t max_bytes);
 
 // The exact uncompressed length, by inflating the whole file. DataLoss when
 // the compressed stream is cut or damaged.
-absl::StatusOr<uint64_t> CountBytes(const std::string& path);
+absl::StatusOr<uint64_t> CountBytes(const std::string& path, const DataRoots& roots);
 
 inline constexpr size_t kTextPiece = 1 << 18;
 
 // Calls `visit` with the uncompressed content of a text file, piece by piece, each but the last of
 // kTextPiece bytes, without UTF-8's byte-order mark; until the end, or an error of `visit`, which
 // is returned. Errors as of ReadFilePrefix; DataLoss as of CountBytes.
-absl::Status ReadTextPieces(const std::string& path,
+absl::Status ReadTextPieces(const std::string& path, const DataRoots& roots,
                             absl::FunctionRef<absl::Status(absl::string_view)> visit);
 
 // OK when `path` holds exactly `expected` uncompressed bytes. A gzip file is
 // inflated only if its trailer disagrees (it may have several members).
-absl::Status CheckFileSize(const std::string& path, const FilePrefix& prefix, uint64_t expected);
+absl::Status CheckFileSize(const std::string& path, const DataRoots& roots,
+                           const FilePrefix& prefix, uint64_t expected);
 
 }  // namespace monsoon

@@ -31,10 +31,13 @@ const char* ElementTypeName(uint8_t type) {
 }
 
 // What stands at the front of a file that is not IDX, for the message.
-std::string FoundBytes(std::span<const uint8_t> bytes) {
+std::string FoundBytes(std::span<const uint8_t> bytes, Quoting quoting) {
   const size_t count = std::min<size_t>(bytes.size(), 4);
   if (count == 0) {
     return "an empty file";
+  }
+  if (quoting == Quoting::kDescribe) {
+    return "another magic";
   }
   std::string found = "magic ";
   for (size_t i = 0; i < count; ++i) {
@@ -45,21 +48,22 @@ std::string FoundBytes(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
-absl::StatusOr<IdxHeader> ParseIdxHeader(std::span<const uint8_t> bytes, const std::string& path) {
+absl::StatusOr<IdxHeader> ParseIdxHeader(std::span<const uint8_t> bytes, const std::string& path,
+                                         Quoting quoting) {
   if (bytes.size() < 4 || bytes[0] != 0 || bytes[1] != 0 || ElementTypeName(bytes[2]) == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, " is not an IDX file: found ", FoundBytes(bytes),
+        absl::StrCat(path, " is not an IDX file: found ", FoundBytes(bytes, quoting),
                      ", expected 00000803 for images or 00000801 for labels"));
   }
   if (bytes[2] != kIdxUnsignedByte) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": found ", FoundBytes(bytes),
+    return absl::InvalidArgumentError(absl::StrCat(path, ": found ", FoundBytes(bytes, quoting),
                                                    ", an IDX file of ", ElementTypeName(bytes[2]),
                                                    "; only unsigned bytes (type 08) are read"));
   }
   const uint32_t dimensions = bytes[3];
   if (dimensions == 0 || dimensions > kIdxMaxDimensions) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": found ", FoundBytes(bytes), ", an IDX file of ", dimensions,
+        absl::StrCat(path, ": found ", FoundBytes(bytes, quoting), ", an IDX file of ", dimensions,
                      " dimensions; 1 to ", kIdxMaxDimensions, " are read"));
   }
   IdxHeader header;
@@ -87,13 +91,14 @@ absl::StatusOr<IdxHeader> ParseIdxHeader(std::span<const uint8_t> bytes, const s
   return header;
 }
 
-absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path) {
-  ASSIGN_OR_RETURN(const FilePrefix prefix, ReadFilePrefix(path, kIdxMaxHeaderBytes));
+absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path, const DataAccess& access) {
+  ASSIGN_OR_RETURN(const FilePrefix prefix, ReadFilePrefix(path, access.roots, kIdxMaxHeaderBytes));
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(prefix.bytes.data()),
                                        prefix.bytes.size());
-  ASSIGN_OR_RETURN(IdxHeader header, ParseIdxHeader(bytes, path));
+  ASSIGN_OR_RETURN(IdxHeader header, ParseIdxHeader(bytes, path, access.quoting));
   header.compressed = prefix.compressed;
-  RETURN_IF_ERROR(CheckFileSize(path, prefix, header.data_offset + header.data_bytes));
+  RETURN_IF_ERROR(
+      CheckFileSize(path, access.roots, prefix, header.data_offset + header.data_bytes));
   return header;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/data/access/data_access.h"
 
 namespace monsoon {
 
@@ -26,11 +27,12 @@ struct IdxHeader {
 };
 
 // Parses the first bytes of a file. Only unsigned bytes are accepted. Errors
-// name `path` and the magic found.
-absl::StatusOr<IdxHeader> ParseIdxHeader(std::span<const uint8_t> bytes, const std::string& path);
+// name `path` and, where it is quoted, the magic found.
+absl::StatusOr<IdxHeader> ParseIdxHeader(std::span<const uint8_t> bytes, const std::string& path,
+                                         Quoting quoting);
 
 // Reads the header and checks that the file is as long as it promises. Does
 // not read the elements.
-absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path);
+absl::StatusOr<IdxHeader> ReadIdxHeader(const std::string& path, const DataAccess& access);
 
 }  // namespace monsoon

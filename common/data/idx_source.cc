@@ -13,13 +13,13 @@
 namespace monsoon {
 namespace {
 
-DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* problems) {
+DatasetInfo Describe(const Dataset& dataset, const DataContext& context, Problems* problems) {
   const IdxSource& source = dataset.idx();
   DatasetInfo info;
   const absl::StatusOr<IdxHeader> images =
-      ReadNamed("idx.images", source.images(), &ReadIdxHeader, problems);
+      ReadNamed("idx.images", source.images(), &ReadIdxHeader, context.access, problems);
   const absl::StatusOr<IdxHeader> labels =
-      ReadNamed("idx.labels", source.labels(), &ReadIdxHeader, problems);
+      ReadNamed("idx.labels", source.labels(), &ReadIdxHeader, context.access, problems);
   if (labels.ok() && labels->shape.size() != 1) {
     problems->Add("idx.labels",
                   absl::InvalidArgumentError(absl::StrCat(
@@ -46,35 +46,36 @@ DatasetInfo Describe(const Dataset& dataset, const DataContext&, Problems* probl
   return info;
 }
 
-absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext&) {
+absl::StatusOr<uint64_t> CountLabels(const Dataset& dataset, const DataContext& context) {
   const std::string& path = dataset.idx().labels();
-  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path));
+  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path, context.access));
   uint8_t largest = 0;
-  RETURN_IF_ERROR(
-      StreamFile(path, header.data_offset, header.data_bytes, [&](std::span<const uint8_t> labels) {
-        largest = std::max(largest, *std::ranges::max_element(labels));
-        return absl::OkStatus();
-      }));
+  RETURN_IF_ERROR(StreamFile(path, context.access.roots, header.data_offset, header.data_bytes,
+                             [&](std::span<const uint8_t> labels) {
+                               largest = std::max(largest, *std::ranges::max_element(labels));
+                               return absl::OkStatus();
+                             }));
   return uint64_t{largest} + 1;
 }
 
 // Bytes are always right, unless they are ids: what can be wrong is the file.
 absl::Status Scan(const Dataset& dataset, const DataContext& context, const DatasetInfo& info) {
   const std::string& path = dataset.idx().images();
-  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path));
+  ASSIGN_OR_RETURN(const IdxHeader header, ReadIdxHeader(path, context.access));
   const uint64_t largest = context.id_limit == 0 ? UINT8_MAX : context.id_limit - 1;
   // Beyond: only that it can be read.
   const uint64_t considered = header.data_offset + info.examples * info.sample_elements();
   uint64_t at = header.data_offset;
   return StreamFile(
-      path, header.data_offset, header.data_bytes,
+      path, context.access.roots, header.data_offset, header.data_bytes,
       [&](std::span<const uint8_t> bytes) -> absl::Status {
         const auto ids = bytes.first(std::min(bytes.size(), considered - std::min(considered, at)));
         const auto found = std::ranges::find_if(ids, [&](uint8_t id) { return id > largest; });
         if (found != ids.end()) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              path, ": byte ", at + static_cast<uint64_t>(found - ids.begin()), " is ", *found,
-              ", not an id below the embedding's ", context.id_limit, " rows"));
+          return absl::InvalidArgumentError(
+              absl::StrCat(path, ": byte ", at + static_cast<uint64_t>(found - ids.begin()), " is ",
+                           ContentNumber(*found, context.access.quoting),
+                           ", not an id below the embedding's ", context.id_limit, " rows"));
         }
         at += bytes.size();
         return absl::OkStatus();

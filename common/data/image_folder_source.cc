@@ -59,7 +59,7 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
   absl::Status first;
   size_t wrong = 0;
   for (const std::string& file : folder.files) {
-    const absl::Status read = ReadImage(file, shape, pixels);
+    const absl::Status read = ReadImage(file, context.access.roots, shape, pixels);
     if (!read.ok() && wrong++ == 0) {
       first = read;
     }
@@ -79,7 +79,8 @@ void VisitFolder(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) 
 
 absl::StatusOr<ImageFolder> ListImages(const Dataset& dataset, const DataContext& context) {
   if (context.unlabelled) {
-    return ListUnlabelledImages(dataset.image_folder().path(), dataset.limit());
+    return ListUnlabelledImages(dataset.image_folder().path(), dataset.limit(),
+                                context.access.roots);
   }
   std::vector<std::string> names(dataset.class_name().begin(), dataset.class_name().end());
   if (context.training && context.training->has_image_folder()) {
@@ -107,13 +108,13 @@ absl::StatusOr<ImageFolder> ListImages(const Dataset& dataset, const DataContext
                      "class_name: [...] of train says which is which"));
   }
   if (names.empty()) {
-    ASSIGN_OR_RETURN(names, ClassFolders(dataset.image_folder().path()));
+    ASSIGN_OR_RETURN(names, ClassFolders(dataset.image_folder().path(), context.access.roots));
     if (dataset.class_order() == Dataset::UNTOLD) {
       RETURN_IF_ERROR(Annotate(CheckSameOrderBefore(names), dataset.image_folder().path()));
     }
     SortClassNames(&names);
   }
-  return ListImages(dataset.image_folder(), names, dataset.limit());
+  return ListImages(dataset.image_folder(), names, dataset.limit(), context.access.roots);
 }
 
 const SourceKind kImageFolderSourceKind = {.source = Dataset::kImageFolder,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/data/file_pattern.h"
+#include "common/data/gzip_file.h"
 #include "common/data/npy_file.h"
 #include "common/data/stream_file.h"
 #include "common/npz/npz_reader.h"
@@ -24,19 +25,29 @@ std::string WhereText(const std::string& path, const std::string& member) {
   return member.empty() ? path : absl::StrCat(path, ": array ", member);
 }
 
-absl::StatusOr<NpyHeader> ReadHeader(const std::string& path, const std::string& member) {
-  if (member.empty()) {
-    return ReadNpyHeader(path);
-  }
-  ASSIGN_OR_RETURN(const NpzReader reader, NpzReader::Open(path));
-  return reader.Header(member);
+absl::StatusOr<NpzReader> OpenNpz(const std::string& path, const DataAccess& access) {
+  ASSIGN_OR_RETURN(UniqueFd file, access.roots.OpenFile(path));
+  return NpzReader::Take(path, file.Release(), access.quoting == Quoting::kShow);
 }
 
-absl::StatusOr<JoinedArray> Open(const std::string& pattern, const std::string& member) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(pattern));
+absl::StatusOr<NpyHeader> ReadHeader(const std::string& path, const std::string& member,
+                                     const DataAccess& access) {
+  if (member.empty()) {
+    return ReadNpyHeader(path, access);
+  }
+  ASSIGN_OR_RETURN(const NpzReader reader, OpenNpz(path, access));
+  ASSIGN_OR_RETURN(const NpyHeader header, reader.Header(member));
+  ASSIGN_OR_RETURN(const uint64_t stored, reader.StoredBytes(member));
+  RETURN_IF_ERROR(CheckExpansion(WhereText(path, member), stored, header.data_bytes));
+  return header;
+}
+
+absl::StatusOr<JoinedArray> Open(const std::string& pattern, const std::string& member,
+                                 const DataAccess& access) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(pattern, access.roots));
   JoinedArray array{.name = WhereText(pattern, member), .member = member};
   for (const std::string& path : files) {
-    ASSIGN_OR_RETURN(const NpyHeader header, ReadHeader(path, member));
+    ASSIGN_OR_RETURN(const NpyHeader header, ReadHeader(path, member, access));
     const std::string found = absl::StrCat(NpyTypeName(header.type), " ", ShapeText(header.shape));
     if (header.shape.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(WhereText(path, member), " holds one ",
@@ -95,20 +106,24 @@ std::string JoinedArray::SampleText(uint64_t row) const {
   return text;
 }
 
-absl::StatusOr<JoinedArray> OpenNpyArray(const std::string& pattern) { return Open(pattern, ""); }
-
-absl::StatusOr<JoinedArray> OpenNpzArray(const std::string& pattern, const std::string& member) {
-  return Open(pattern, member);
+absl::StatusOr<JoinedArray> OpenNpyArray(const std::string& pattern, const DataAccess& access) {
+  return Open(pattern, "", access);
 }
 
-absl::Status StreamArray(const JoinedArray& array,
+absl::StatusOr<JoinedArray> OpenNpzArray(const std::string& pattern, const std::string& member,
+                                         const DataAccess& access) {
+  return Open(pattern, member, access);
+}
+
+absl::Status StreamArray(const JoinedArray& array, const DataRoots& roots,
                          absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look) {
   for (const JoinedArray::Part& part : array.parts) {
     if (array.member.empty()) {
-      RETURN_IF_ERROR(StreamFile(part.path, part.data_offset, part.rows * array.row_bytes(), look));
+      RETURN_IF_ERROR(
+          StreamFile(part.path, roots, part.data_offset, part.rows * array.row_bytes(), look));
       continue;
     }
-    ASSIGN_OR_RETURN(const NpzReader reader, NpzReader::Open(part.path));
+    ASSIGN_OR_RETURN(const NpzReader reader, OpenNpz(part.path, DataAccess::ForJobs(roots)));
     uint64_t bytes = 0;
     RETURN_IF_ERROR(reader.Stream(array.member, [&](std::span<const uint8_t> piece) {
       bytes += piece.size();

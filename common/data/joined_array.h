@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/data/access/data_access.h"
 #include "common/npz/npy_header.h"
 
 namespace monsoon {
@@ -44,12 +45,13 @@ struct JoinedArray {
 
 // InvalidArgument, naming the file and the array, where a header is not one, an array has no
 // dimension, or files differ in type or in the shape of a row (both are told).
-absl::StatusOr<JoinedArray> OpenNpyArray(const std::string& pattern);
-absl::StatusOr<JoinedArray> OpenNpzArray(const std::string& pattern, const std::string& member);
+absl::StatusOr<JoinedArray> OpenNpyArray(const std::string& pattern, const DataAccess& access);
+absl::StatusOr<JoinedArray> OpenNpzArray(const std::string& pattern, const std::string& member,
+                                         const DataAccess& access);
 
 // Calls `look` with the elements' bytes, in order, whole elements in each piece. Its error ends it.
 // DataLoss, naming the file, where one is cut short or damaged.
-absl::Status StreamArray(const JoinedArray& array,
+absl::Status StreamArray(const JoinedArray& array, const DataRoots& roots,
                          absl::FunctionRef<absl::Status(std::span<const uint8_t>)> look);
 
 // Element `i` of `bytes`. Integers of 64 bits lose what a double cannot hold.

@@ -11,7 +11,7 @@ namespace monsoon {
 namespace {
 
 // Of a file that has no line breaks, no more is kept.
-constexpr size_t kMaxLineBytes = 256 << 20;
+constexpr size_t kMaxLineBytes = 64 << 20;
 constexpr absl::string_view kBlanks = " \t\r";
 
 // Takes the next word off the front of `text`; "" at its end.
@@ -56,7 +56,8 @@ absl::Status LibsvmParser::Line(absl::string_view text, Visitor visit) {
     return absl::OkStatus();
   }
   if (label.find(':') != absl::string_view::npos) {
-    return Error(absl::StrCat("the line begins with ", Quoted(label), ", not with a label"));
+    return Error(
+        absl::StrCat("the line begins with ", Content(label, quoting_), ", not with a label"));
   }
   values_.clear();
   for (absl::string_view word = NextWord(&text); !word.empty(); word = NextWord(&text)) {
@@ -72,24 +73,32 @@ absl::Status LibsvmParser::Value(absl::string_view word) {
   const size_t colon = word.find(':');
   uint32_t index = 0;
   if (colon == absl::string_view::npos || !ParseWholeNumber(word.substr(0, colon), &index)) {
-    return Error(absl::StrCat(Quoted(word), " is no INDEX:VALUE"));
+    return Error(absl::StrCat(Content(word, quoting_), " is no INDEX:VALUE"));
   }
   if (index == 0) {
     return Error("index 0: indices count from 1 (scikit-learn: zero_based=False)");
   }
   if (index > features_) {
-    return Error(absl::StrCat("index ", index, " is above the ", features_, " features"));
+    return Error(absl::StrCat(IndexText(index), " is above the ", features_, " features"));
   }
   if (!values_.empty() && index - 1 <= values_.back().index) {
-    return Error(absl::StrCat("index ", index, " follows index ", values_.back().index + 1,
-                              ": they do not ascend"));
+    return Error(quoting_ == Quoting::kShow
+                     ? absl::StrCat(IndexText(index), " follows index ", values_.back().index + 1,
+                                    ": they do not ascend")
+                     : absl::StrCat(IndexText(index), " is not above the one before"));
   }
-  const absl::StatusOr<float> value = ParseFloat(word.substr(colon + 1));
+  const absl::StatusOr<float> value = ParseFloat(word.substr(colon + 1), quoting_);
   if (!value.ok()) {
-    return Error(absl::StrCat("index ", index, ": ", value.status().message()));
+    return Error(absl::StrCat(IndexText(index), ": ", value.status().message()));
   }
   values_.push_back({index - 1, *value});
   return absl::OkStatus();
+}
+
+std::string LibsvmParser::IndexText(uint32_t index) const {
+  return quoting_ == Quoting::kShow
+             ? absl::StrCat("index ", index)
+             : absl::StrCat("the index of value ", values_.size() + 1, " of the line");
 }
 
 absl::Status LibsvmParser::Error(absl::string_view message) const {

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/data/access/quoting.h"
 
 namespace monsoon {
 
@@ -26,7 +27,8 @@ class LibsvmParser {
       absl::string_view label, std::span<const LibsvmValue> values, uint64_t line)>;
 
   // `path` is for messages. Indices are at most `features`.
-  LibsvmParser(std::string path, uint32_t features) : path_(std::move(path)), features_(features) {}
+  LibsvmParser(std::string path, uint32_t features, Quoting quoting)
+      : path_(std::move(path)), features_(features), quoting_(quoting) {}
 
   // The next bytes of the file, cut anywhere; visits the lines that end in them, but those that
   // are blank or a comment. InvalidArgument with path and line, `visit`'s errors as they are.
@@ -38,10 +40,13 @@ class LibsvmParser {
  private:
   absl::Status Line(absl::string_view text, Visitor visit);
   absl::Status Value(absl::string_view word);
+  // "index 7", or where it is not quoted its place in the line.
+  std::string IndexText(uint32_t index) const;
   absl::Status Error(absl::string_view message) const;
 
   const std::string path_;
   const uint32_t features_;
+  const Quoting quoting_;
   uint64_t line_ = 1;
   std::string begun_;  // of the line that the last piece has cut
   std::vector<LibsvmValue> values_;

@@ -25,7 +25,7 @@ bool ParseCut(absl::string_view text, size_t cut, std::vector<float>* all) {
     }
     return absl::OkStatus();
   };
-  LibsvmParser parser("fuzz", kFeatures);
+  LibsvmParser parser("fuzz", kFeatures, Quoting::kShow);
   return parser.Parse(text.substr(0, cut), visit).ok() &&
          parser.Parse(text.substr(cut), visit).ok() && parser.Finish(visit).ok();
 }

@@ -24,11 +24,12 @@ class LibsvmTableReader {
 
   absl::Status Read(const std::string& path) {
     path_ = path;
-    LibsvmParser parser(path, source_.features());
+    LibsvmParser parser(path, source_.features(), options_.access.quoting);
     const auto visit = [this](absl::string_view label, std::span<const LibsvmValue> values,
                               uint64_t line) { return Sample(label, values, line); };
-    RETURN_IF_ERROR(
-        ReadTextPieces(path, [&](absl::string_view piece) { return parser.Parse(piece, visit); }));
+    RETURN_IF_ERROR(ReadTextPieces(path, options_.access.roots, [&](absl::string_view piece) {
+      return parser.Parse(piece, visit);
+    }));
     return parser.Finish(visit);
   }
 
@@ -67,7 +68,7 @@ class LibsvmTableReader {
 
   absl::Status Label(absl::string_view text, uint64_t line) {
     const absl::StatusOr<float> number =
-        ParseFloat(text.substr(!text.empty() && text[0] == '+' ? 1 : 0));
+        ParseFloat(text.substr(!text.empty() && text[0] == '+' ? 1 : 0), options_.access.quoting);
     if (!number.ok()) {
       return Error(line, absl::StrCat("label ", number.status().message(),
                                       absl::StrContains(text, ",") ? " (one label a sample)" : ""));
@@ -82,7 +83,7 @@ class LibsvmTableReader {
     // A float32 tells all whole numbers up to there apart.
     constexpr float kEnd = 1 << 24;
     if (*number != std::floor(*number) || *number < -1 || *number >= kEnd) {
-      return Error(line, absl::StrCat("label ", Quoted(text),
+      return Error(line, absl::StrCat("label ", Content(text, options_.access.quoting),
                                       " is no class: -1, or a whole number "
                                       "from 0 (regression: true takes any)"));
     }
@@ -96,8 +97,8 @@ class LibsvmTableReader {
       other_path_ = path_;
     }
     if (minus_line_ != 0 && other_line_ != 0) {
-      return Error(line, absl::StrCat("label ", Quoted(text), " beside that of ",
-                                      negative ? other_path_ : minus_path_, ":",
+      return Error(line, absl::StrCat("label ", Content(text, options_.access.quoting),
+                                      " beside that of ", negative ? other_path_ : minus_path_, ":",
                                       negative ? other_line_ : minus_line_,
                                       ": classes are -1 and 1, or whole numbers from 0"));
     }

@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<std::string>> ParseAll(absl::string_view text, size_t
     samples.push_back(sample.str());
     return absl::OkStatus();
   };
-  LibsvmParser parser("t.svm", 5);
+  LibsvmParser parser("t.svm", 5, Quoting::kShow);
   for (size_t i = 0; i < text.size(); i += piece) {
     RETURN_IF_ERROR(parser.Parse(text.substr(i, piece), visit));
   }

@@ -8,15 +8,21 @@
 
 namespace monsoon {
 
-absl::StatusOr<NpyHeader> ReadNpyHeader(const std::string& path) {
-  ASSIGN_OR_RETURN(const FilePrefix prefix, ReadFilePrefix(path, kNpyMaxHeaderBytes + 12));
+absl::StatusOr<NpyHeader> ReadNpyHeader(const std::string& path, const DataAccess& access) {
+  ASSIGN_OR_RETURN(const FilePrefix prefix,
+                   ReadFilePrefix(path, access.roots, kNpyMaxHeaderBytes + 12));
   if (prefix.compressed) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is compressed; gunzip it first"));
   }
   const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(prefix.bytes.data()),
                                        prefix.bytes.size());
+  if (access.quoting == Quoting::kDescribe && !IsNpy(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is not a .npy file: it begins with other bytes"));
+  }
   ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(bytes, path));
-  RETURN_IF_ERROR(CheckFileSize(path, prefix, header.data_offset + header.data_bytes));
+  RETURN_IF_ERROR(
+      CheckFileSize(path, access.roots, prefix, header.data_offset + header.data_bytes));
   return header;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/check.h"
+#include "common/data/access/data_access.h"
 #include "common/data/npy_file.h"
 #include "common/testing/fuzz/fuzz_file.h"
 
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     CHECK_EQ(header->data_bytes, elements * monsoon::NpyTypeBytes(header->type));
   }
-  const auto whole = monsoon::ReadNpyHeader(file->Write(data, size));
+  const auto whole = monsoon::ReadNpyHeader(file->Write(data, size), monsoon::DataAccess::Own());
   if (whole.ok() && header.ok()) {
     CHECK_EQ(whole->data_offset + whole->data_bytes, size);
   }

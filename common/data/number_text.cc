@@ -5,10 +5,7 @@
 #include <system_error>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/shorten.h"
-#include "common/base/utf8.h"
 
 namespace monsoon {
 namespace {
@@ -18,19 +15,21 @@ constexpr double kFloatEnd = 0x1.ffffffp+127;
 
 }  // namespace
 
-absl::StatusOr<float> ParseFloat(absl::string_view text) {
+absl::StatusOr<float> ParseFloat(absl::string_view text, Quoting quoting) {
   const absl::string_view digits = absl::StripAsciiWhitespace(text);
   const char* const end = digits.data() + digits.size();
   double wide = 0;
   const auto [stop, error] = std::from_chars(digits.data(), end, wide);
   if (error == std::errc::invalid_argument || stop != end) {
-    return absl::InvalidArgumentError(absl::StrCat(Quoted(text), " is not a number"));
+    return absl::InvalidArgumentError(absl::StrCat(Content(text, quoting), " is not a number"));
   }
   if (!std::isfinite(wide)) {
-    return absl::InvalidArgumentError(absl::StrCat(Quoted(text), " is not a finite number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Content(text, quoting), " is not a finite number"));
   }
   if (error == std::errc::result_out_of_range || std::abs(wide) >= kFloatEnd) {
-    return absl::InvalidArgumentError(absl::StrCat(Quoted(text), " is beyond what float32 holds"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Content(text, quoting), " is beyond what float32 holds"));
   }
   return static_cast<float>(wide);
 }
@@ -41,9 +40,6 @@ bool ParseWholeNumber(absl::string_view text, uint32_t* number) {
   return error == std::errc() && stop == end;
 }
 
-std::string Quoted(absl::string_view text) {
-  constexpr size_t kShown = 40;
-  return absl::StrCat("\"", ValidUtf8(absl::Utf8SafeCEscape(Shorten(text, kShown))), "\"");
-}
+bool IsFloat(absl::string_view text) { return ParseFloat(text, Quoting::kDescribe).ok(); }
 
 }  // namespace monsoon

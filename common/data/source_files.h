@@ -14,13 +14,14 @@ namespace monsoon {
 // What `read` finds in one of a source's files, or an error under `field`.
 template <typename Header>
 absl::StatusOr<Header> ReadNamed(const std::string& field, const std::string& path,
-                                 absl::StatusOr<Header> (*read)(const std::string&),
-                                 Problems* problems) {
+                                 absl::StatusOr<Header> (*read)(const std::string&,
+                                                                const DataAccess&),
+                                 const DataAccess& access, Problems* problems) {
   if (path.empty()) {
     problems->Add(field, absl::InvalidArgumentError("no file is named"));
     return problems->first();
   }
-  absl::StatusOr<Header> header = read(path);
+  absl::StatusOr<Header> header = read(path, access);
   if (!header.ok()) {
     problems->Add(field, header.status());
   }

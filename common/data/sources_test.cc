@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/data/access/data_access.h"
 #include "common/data/content_files.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
@@ -135,7 +136,8 @@ TEST_F(SourcesTest, AScanFindsWhatTheModelCannotTake) {
   job.mutable_model()->add_input_shape(2);
   const auto scan = [&job](const Dataset& dataset) {
     const absl::StatusOr<DatasetInfo> info = DescribeDataset(dataset, {});
-    return info.ok() ? ScanValues(dataset, TrainingContext(job), *info) : info.status();
+    return info.ok() ? ScanValues(dataset, TrainingContext(job, DataAccess::Own()), *info)
+                     : info.status();
   };
   job.mutable_model()->set_loss(MEAN_SQUARED_ERROR);
   EXPECT_OK(scan(Npy(ids, targets)));
@@ -179,7 +181,7 @@ TEST_F(SourcesTest, FilesOfAPatternFollowOneAnother) {
   // A file of the very name is that file.
   const std::string odd =
       folder_.Write("part-[1].npy", NpyBytes("<f4", "1, 2", Raw<float>({5, 6})));
-  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> files, FilesOf(odd));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> files, FilesOf(odd, DataRoots::Anywhere()));
   EXPECT_THAT(files, ElementsAre(odd));
 }
 
@@ -291,7 +293,7 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_EQ(both.examples, 4u);
   EXPECT_EQ(both.labels, 4u);
   ASSERT_OK_AND_ASSIGN(const std::vector<ContentFile> files,
-                       OpenContentFiles(folder_.Path("ten*")));
+                       OpenContentFiles(folder_.Path("ten*"), DataRoots::Anywhere()));
   EXPECT_THAT(ContentPlace(files, 9), EndsWith("/ten: byte 9"));
   EXPECT_THAT(ContentPlace(files, 10), EndsWith("/ten.gz: byte 0"));
   EXPECT_THAT(ContentPlace(files, 20), EndsWith("/ten.gz: byte 10"));
@@ -301,7 +303,7 @@ TEST_F(SourcesTest, ATextsSamplesAreCounted) {
   EXPECT_THAT(ScanValues(Text(folder_.Path("ten*")), rows, three),
               StatusIs(kInvalid, HasSubstr("ten2: byte 1 is 120, and the embedding has 58 rows")));
   std::string content;
-  ASSERT_OK(StreamContent(files, 7, 13, [&](std::span<const uint8_t> bytes) {
+  ASSERT_OK(StreamContent(files, DataRoots::Anywhere(), 7, 13, [&](std::span<const uint8_t> bytes) {
     content.append(bytes.begin(), bytes.end());
     return absl::OkStatus();
   }));

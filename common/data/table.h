@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/data/access/data_access.h"
 
 namespace monsoon {
 
@@ -47,6 +48,7 @@ struct TableOptions {
   // DataContext: what the model's embeddings and loss can take.
   uint64_t id_limit = 0;
   bool targets_are_shares = false;
+  DataAccess access = DataAccess::Own();
 
   // InvalidArgument, without the place.
   absl::Status CheckFeature(float value) const;

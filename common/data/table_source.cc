@@ -20,6 +20,7 @@ namespace {
 TableOptions OptionsOf(const Dataset& dataset, const DataContext& context) {
   TableOptions options;
   options.id_limit = context.id_limit;
+  options.access = context.access;
   options.targets_are_shares = context.targets_are_shares && !context.unlabelled;
   options.limit = dataset.limit();
   options.order_is_told = dataset.class_order() != Dataset::UNTOLD;
@@ -89,7 +90,8 @@ absl::StatusOr<SampleTable> ReadCsv(const Dataset& dataset, const DataContext& c
     source.clear_target();
     source.clear_weight();
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(source.file()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                   FilesOf(source.file(), context.access.roots));
   return ReadCsvTable(source, files, options);
 }
 
@@ -103,7 +105,8 @@ absl::StatusOr<SampleTable> ReadLibsvm(const Dataset& dataset, const DataContext
   if (context.unlabelled) {
     source.set_regression(true);
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(source.file()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                   FilesOf(source.file(), context.access.roots));
   ASSIGN_OR_RETURN(SampleTable table, ReadLibsvmTable(source, files, options));
   if (context.unlabelled) {
     table.targets.clear();

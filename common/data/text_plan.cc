@@ -33,7 +33,7 @@ absl::StatusOr<TextPlan> PlanText(const TextFiles& source, const DataContext& co
     return absl::InvalidArgumentError(
         absl::StrCat("begin ", first, " and end ", last, " are not a part of [0, 1]"));
   }
-  ASSIGN_OR_RETURN(plan.files, OpenContentFiles(source.file()));
+  ASSIGN_OR_RETURN(plan.files, OpenContentFiles(source.file(), context.access.roots));
   const uint64_t bytes = ContentBytes(plan.files);
   plan.begin = ShareOf(bytes, first);
   plan.end = last == 1 ? bytes : ShareOf(bytes, last);

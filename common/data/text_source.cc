@@ -44,18 +44,19 @@ absl::Status Scan(const Dataset& dataset, const DataContext& context, const Data
     return place < end && (place - plan.begin) % plan.stride < plan.window;
   };
   uint64_t at = plan.begin;
-  return StreamContent(
-      plan.files, plan.begin, plan.end, [&](std::span<const uint8_t> bytes) -> absl::Status {
-        for (size_t i = 0; rows != 0 && i < bytes.size(); ++i) {
-          if (bytes[i] >= rows && is_id(at + i)) {
-            return absl::InvalidArgumentError(absl::StrCat(ContentPlace(plan.files, at + i), " is ",
-                                                           bytes[i], ", and the embedding has ",
-                                                           rows, " rows"));
-          }
-        }
-        at += bytes.size();
-        return absl::OkStatus();
-      });
+  return StreamContent(plan.files, context.access.roots, plan.begin, plan.end,
+                       [&](std::span<const uint8_t> bytes) -> absl::Status {
+                         for (size_t i = 0; rows != 0 && i < bytes.size(); ++i) {
+                           if (bytes[i] >= rows && is_id(at + i)) {
+                             return absl::InvalidArgumentError(
+                                 absl::StrCat(ContentPlace(plan.files, at + i), " is ",
+                                              ContentNumber(bytes[i], context.access.quoting),
+                                              ", and the embedding has ", rows, " rows"));
+                           }
+                         }
+                         at += bytes.size();
+                         return absl::OkStatus();
+                       });
 }
 
 void VisitFiles(Dataset* dataset, absl::FunctionRef<void(std::string*)> visit) {

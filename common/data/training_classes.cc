@@ -4,10 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/data/source_kind.h"
 
 namespace monsoon {
+namespace {
+
+// Bytes of a list of names.
+constexpr size_t kShown = 200;
+
+}  // namespace
 
 absl::StatusOr<std::optional<std::vector<std::string>>> TrainingClasses(
     const Dataset& dataset, const DataContext& context) {
@@ -31,9 +38,9 @@ absl::StatusOr<std::optional<std::vector<std::string>>> TrainingClasses(
   }
   const std::vector<std::string> own(dataset.class_name().begin(), dataset.class_name().end());
   if (!names.empty() && !own.empty() && own != names) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("class_name differs from the training set's classes ",
-                     absl::StrJoin(names, ", "), "; leave it out, or give it to train too"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "class_name differs from the training set's classes ",
+        Shorten(absl::StrJoin(names, ", "), kShown), "; leave it out, or give it to train too"));
   }
   return names;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/inner_path.h"
 #include "common/base/status.h"
 #include "common/model/layer_design.h"
 
@@ -31,7 +32,9 @@ absl::Status CheckTensorName(const std::string& name) {
                        absl::StrCat("a tensor's name has 1 to ", kMaxTensorNameBytes,
                                     " printable characters without blanks"));
   }
-  return absl::OkStatus();
+  // In an archive that is unpacked it names a file.
+  return IsInnerPath(name) ? absl::OkStatus()
+                           : TensorError(name, "a tensor's name is no path that leaves its folder");
 }
 
 }  // namespace

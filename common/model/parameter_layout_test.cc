@@ -252,6 +252,7 @@ TEST(ParameterLayoutTest, ErrorsNameTheListedTensor) {
   EXPECT_THAT(message(Listed({{"a", {2}}, {"a", {2}}})),
               HasSubstr("\"a\": the name is used twice"));
   EXPECT_THAT(message(Listed({{"a b", {2}}})), HasSubstr("printable"));
+  EXPECT_THAT(message(Listed({{"../a", {2}}})), HasSubstr("no path that leaves its folder"));
   EXPECT_THAT(message(Listed({{"a", {2, 0}}})), HasSubstr("[2, 0] has no elements"));
   EXPECT_THAT(message(Listed({{"a", {1u << 31, 1u << 31}}})), HasSubstr("or too many"));
   Model both = Listed({{"a", {2}}});

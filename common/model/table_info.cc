@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/inner_path.h"
 #include "common/base/random.h"
 #include "common/base/status.h"
 #include "common/settings/number_rule.h"
@@ -21,6 +22,9 @@ absl::Status CheckName(const std::string& name) {
   if (name.empty() || name.size() > kMaxTableNameBytes || !printable) {
     return absl::InvalidArgumentError(absl::StrCat("a table's name has 1 to ", kMaxTableNameBytes,
                                                    " printable characters without blanks"));
+  }
+  if (!IsInnerPath(name)) {
+    return absl::InvalidArgumentError("a table's name is no path that leaves its folder");
   }
   // As the pieces of tensors do, beside which the table stands in a checkpoint.
   return !name.ends_with(')') ? absl::OkStatus()

@@ -105,6 +105,9 @@ TEST(TableInfoTest, NamesTheTableThatIsWrong) {
                        table { name: "t[0:5)" rows: 1 columns: 1 })pb"),
             "table \"t[0:5)\": a table's name does not end with ')'");
   EXPECT_THAT(error(R"pb(tensor { name: "w" }
+                         table { name: "../t" rows: 1 columns: 1 })pb"),
+              HasSubstr("no path that leaves its folder"));
+  EXPECT_THAT(error(R"pb(tensor { name: "w" }
                          table {
                            name: "t"
                            rows: 1

@@ -191,7 +191,7 @@ absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> 
   }
   ASSIGN_OR_RETURN(
       SafetensorsWriter writer,
-      SafetensorsWriter::Create(PosixStorage(), path, std::move(specs), {{"format", "pt"}}));
+      SafetensorsWriter::Create(OutputStorage(), path, std::move(specs), {{"format", "pt"}}));
   for (size_t i = 0; i < layout.tensors().size(); ++i) {
     const TensorInfo& tensor = layout.tensors()[i];
     RETURN_IF_ERROR(
@@ -208,7 +208,7 @@ absl::Status WriteTensors(const ParameterLayout& layout, std::span<const float> 
 
 absl::Status WriteSafetensors(const ParameterLayout& layout, std::span<const float> parameters,
                               const std::string& path, const TableSource& tables) {
-  Storage* const storage = PosixStorage();
+  Storage* const storage = OutputStorage();
   const std::string temporary = absl::StrCat(path, ".tmp.", getpid());
   absl::Status status = WriteTensors(layout, parameters, temporary, tables);
   if (status.ok()) {

@@ -117,8 +117,12 @@ bool IsIntegerNpyType(NpyType type) {
 }
 bool IsSignedNpyType(NpyType type) { return Row(type).code[0] == 'i'; }
 
+bool IsNpy(std::span<const uint8_t> bytes) {
+  return bytes.size() >= kMagicBytes && std::memcmp(bytes.data(), kMagic, kMagicBytes) == 0;
+}
+
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::span<const uint8_t> bytes, const std::string& path) {
-  if (bytes.size() < kMagicBytes || std::memcmp(bytes.data(), kMagic, kMagicBytes) != 0) {
+  if (!IsNpy(bytes)) {
     std::string found;
     for (const uint8_t byte : bytes.first(std::min(bytes.size(), kMagicBytes))) {
       absl::StrAppendFormat(&found, "%02x", byte);

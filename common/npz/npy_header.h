@@ -41,6 +41,9 @@ struct NpyHeader {
   uint64_t data_bytes = 0;      // of all elements, little-endian
 };
 
+// Whether a file begins as .npy files do.
+bool IsNpy(std::span<const uint8_t> bytes);
+
 // Parses the first bytes of a file. Refuses big-endian elements, Fortran order
 // (of two dimensions or more) and types outside NpyType; errors name `path`
 // and what was found.

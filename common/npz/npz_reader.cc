@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/npz/npy_header.h"
 #include "common/npz/zip_format.h"
@@ -24,6 +25,7 @@ constexpr uint64_t kMaxComment = 0xffff;
 // A directory entry is under 200 bytes; no model has a million tensors.
 constexpr uint64_t kMaxDirectoryBytes = 128 << 20;
 constexpr size_t kNamesTold = 8;
+constexpr size_t kNameBytesTold = 400;
 constexpr uint64_t kMaxDeflateRatio = 1032;
 // A multiple of every element's size.
 constexpr size_t kPiece = 1 << 16;
@@ -64,7 +66,12 @@ absl::StatusOr<NpzReader> NpzReader::Open(const std::string& path) {
   if (fd < 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
   }
+  return Take(path, fd, /*tell_names=*/true);
+}
+
+absl::StatusOr<NpzReader> NpzReader::Take(const std::string& path, int fd, bool tell_names) {
   NpzReader reader(path, fd, 0);
+  reader.tell_names_ = tell_names;
   struct stat info;
   if (fstat(fd, &info) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot stat"));
@@ -82,6 +89,7 @@ NpzReader::NpzReader(NpzReader&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),
       bytes_(other.bytes_),
+      tell_names_(other.tell_names_),
       members_(std::move(other.members_)) {}
 
 NpzReader::~NpzReader() {
@@ -185,6 +193,7 @@ absl::Status NpzReader::AddMember(std::span<const uint8_t> entry, size_t name_by
                                   size_t extra_bytes) {
   const std::string file(reinterpret_cast<const char*>(entry.data()) + zip::kDirectoryBytes,
                          name_bytes);
+  const std::string shown = tell_names_ ? file : absl::StrCat(members_.size() + 1);
   uint64_t stored = zip::Read32(entry.data() + 20);
   Member member{.offset = zip::Read32(entry.data() + 42),
                 .bytes = zip::Read32(entry.data() + 24),
@@ -193,30 +202,30 @@ absl::Status NpzReader::AddMember(std::span<const uint8_t> entry, size_t name_by
       FindZip64Extra(entry.subspan(zip::kDirectoryBytes + name_bytes, extra_bytes));
   if (!TakeZip64(&extra, &member.bytes) || !TakeZip64(&extra, &stored) ||
       !TakeZip64(&extra, &member.offset)) {
-    return Malformed(absl::StrCat("member ", file, " lacks its zip64 sizes"));
+    return Malformed(absl::StrCat("member ", shown, " lacks its zip64 sizes"));
   }
   if (zip::Read16(entry.data() + 8) & zip::kEncryptedFlag) {
-    return Malformed(absl::StrCat("member ", file, " is encrypted"));
+    return Malformed(absl::StrCat("member ", shown, " is encrypted"));
   }
   const uint16_t method = zip::Read16(entry.data() + 10);
   member.stored = stored;
   member.deflated = method == zip::kDeflated;
   if ((method != zip::kStored && !member.deflated) ||
       (method == zip::kStored && stored != member.bytes)) {
-    return Malformed(absl::StrCat("member ", file, " is compressed by method ", method,
+    return Malformed(absl::StrCat("member ", shown, " is compressed by method ", method,
                                   "; numpy.savez and savez_compressed write 0 and 8"));
   }
   // More is impossible (RFC 1951: 258 bytes from two bits), and would be memory for nothing.
   if (member.deflated && member.bytes / kMaxDeflateRatio > stored) {
-    return Malformed(absl::StrCat("member ", file, " claims ", member.bytes, " bytes from ", stored,
-                                  " compressed ones"));
+    return Malformed(absl::StrCat("member ", shown, " claims ", member.bytes, " bytes from ",
+                                  stored, " compressed ones"));
   }
   absl::string_view name = file;
   if (!absl::ConsumeSuffix(&name, ".npy") || name.empty()) {
-    return Malformed(absl::StrCat("member ", file, " is not a .npy file"));
+    return Malformed(absl::StrCat("member ", shown, " is not a .npy file"));
   }
   if (!members_.emplace(std::string(name), member).second) {
-    return Malformed(absl::StrCat("member ", file, " is there twice"));
+    return Malformed(absl::StrCat("member ", shown, " is there twice"));
   }
   return absl::OkStatus();
 }
@@ -336,7 +345,7 @@ absl::StatusOr<const NpzReader::Member*> NpzReader::Find(const std::string& name
     std::vector<std::string> names = Names();
     names.resize(std::min<size_t>(names.size(), kNamesTold));
     return absl::NotFoundError(absl::StrCat(path_, " has no member ", name, ".npy; it has ",
-                                            absl::StrJoin(names, ", "),
+                                            Shorten(absl::StrJoin(names, ", "), kNameBytesTold),
                                             names.size() < members_.size() ? ", ..." : ""));
   }
   return &found->second;
@@ -352,6 +361,9 @@ absl::StatusOr<NpyHeader> NpzReader::BeginMember(const std::string& name, Member
   const uint64_t bytes = stream->left();
   prefix->resize(std::min<uint64_t>(bytes, kNpyMaxHeaderBytes + 12));
   RETURN_IF_ERROR(stream->Read(*prefix));
+  if (!IsNpy(*prefix)) {
+    return absl::InvalidArgumentError(absl::StrCat(where, " is called so, but is not a .npy file"));
+  }
   ASSIGN_OR_RETURN(NpyHeader header, ParseNpyHeader(*prefix, where));
   if (header.data_offset + header.data_bytes != bytes) {
     return absl::InvalidArgumentError(absl::StrCat(where, " has ", bytes - header.data_offset,
@@ -367,6 +379,11 @@ absl::StatusOr<NpyHeader> NpzReader::Header(const std::string& name) const {
   MemberStream stream(this, *member, offset);
   std::vector<uint8_t> prefix;
   return BeginMember(name, &stream, &prefix);
+}
+
+absl::StatusOr<uint64_t> NpzReader::StoredBytes(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Member* const member, Find(name));
+  return member->stored;
 }
 
 absl::Status NpzReader::Stream(

@@ -28,6 +28,10 @@ class NpzReader {
   // Reads the directory. NotFound when there is no such file, InvalidArgument
   // when it is no archive of .npy members; errors name `path`.
   static absl::StatusOr<NpzReader> Open(const std::string& path);
+  // The same of a file that is open for reading already; `fd` is the reader's from now on. Without
+  // `tell_names` errors name no member before all are known to be .npy files: another archive's
+  // names may be nobody's business.
+  static absl::StatusOr<NpzReader> Take(const std::string& path, int fd, bool tell_names);
 
   NpzReader(NpzReader&& other) noexcept;
   NpzReader& operator=(NpzReader&&) = delete;
@@ -43,6 +47,9 @@ class NpzReader {
 
   // What an array is, of any type of NpyType. Errors as of Read.
   absl::StatusOr<NpyHeader> Header(const std::string& name) const;
+
+  // What it takes in the file, compressed or not.
+  absl::StatusOr<uint64_t> StoredBytes(const std::string& name) const;
 
   // Calls `look` with the bytes of an array's elements, piece by piece, whole elements each. Its
   // error ends it. The CRC is judged at the end. Takes some KiB of memory.
@@ -83,6 +90,7 @@ class NpzReader {
   std::string path_;
   int fd_;
   uint64_t bytes_;
+  bool tell_names_ = true;
   std::map<std::string, Member> members_;
 };
 

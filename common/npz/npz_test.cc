@@ -103,6 +103,15 @@ TEST(NpzTest, NumpyReadsWhatWeWrite) {
   EXPECT_EQ(RunPython(kNumpyCheck, path), 0);
 }
 
+TEST(NpzTest, HasNoMemberThatLeavesItsFolder) {
+  const std::string path = TestPath("leaves.npz");
+  ASSERT_OK_AND_ASSIGN(NpzWriter writer, NpzWriter::Create(path, {}));
+  for (const char* const name : {"../w", "/w", "a/../../w", ""}) {
+    EXPECT_THAT(writer.Add(name, std::vector<uint32_t>{5}, Ramp(5)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("would leave the folder")));
+  }
+}
+
 TEST(NpzTest, NumpyReadsZip64) {
   const std::string path = TestPath("a.npz");
   WriteSample(path, /*zip64=*/true);

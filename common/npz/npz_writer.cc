@@ -4,8 +4,10 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/inner_path.h"
 #include "common/base/status.h"
 #include "common/npz/npy_header.h"
 #include "common/npz/zip_format.h"
@@ -29,6 +31,12 @@ absl::Status NpzWriter::Add(const std::string& name, std::span<const uint32_t> s
 }
 
 absl::Status NpzWriter::Begin(const std::string& name, std::span<const uint64_t> shape) {
+  if (!IsInnerPath(name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an array called \"", absl::CHexEscape(name),
+                     "\" would leave the folder of whoever unpacks the "
+                     "archive"));
+  }
   uint64_t bytes = sizeof(float);
   for (const uint64_t length : shape) {
     bytes *= length;

@@ -13,7 +13,7 @@
 namespace monsoon {
 
 absl::StatusOr<FileLock> FileLock::Take(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the lock ", path));
   }
@@ -37,7 +37,7 @@ absl::StatusOr<FileLock> FileLock::Take(const std::string& path) {
 }
 
 absl::StatusOr<FileLock> FileLock::Share(const std::string& path) {
-  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the lock ", path));
   }

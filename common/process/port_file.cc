@@ -1,5 +1,7 @@
 #include "common/process/port_file.h"
 
+#include <fcntl.h>
+
 #include <cerrno>
 #include <cstdio>
 
@@ -10,7 +12,9 @@ namespace monsoon {
 absl::Status WritePortFile(const std::string& path, const std::string& address) {
   const std::string temporary = absl::StrCat(path, ".tmp");
   const std::string text = absl::StrCat(address, "\n");
-  std::FILE* file = std::fopen(temporary.c_str(), "w");
+  const int fd =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  std::FILE* const file = fd < 0 ? nullptr : fdopen(fd, "w");
   if (file == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot write --port_file ", temporary));
   }

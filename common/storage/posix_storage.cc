@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/process/unique_fd.h"
 #include "common/storage/file_path.h"
@@ -20,8 +21,14 @@
 namespace monsoon {
 namespace {
 
-constexpr mode_t kFileMode = 0666;    // less the umask
-constexpr mode_t kFolderMode = 0777;  // less the umask
+// Less the umask.
+struct Modes {
+  mode_t file = 0;
+  mode_t folder = 0;
+};
+constexpr Modes kPrivate = {.file = 0600, .folder = 0700};
+constexpr Modes kOutput = {.file = 0666, .folder = 0777};
+constexpr mode_t kOfOthers = 0077;
 
 absl::StatusCode CodeOf(int error) {
   switch (error) {
@@ -129,9 +136,11 @@ bool IsFolder(const std::string& path) {
 
 class PosixStorageImpl : public Storage {
  public:
+  explicit PosixStorageImpl(Modes modes) : modes_(modes) {}
+
   absl::StatusOr<std::unique_ptr<StorageFile>> Create(const std::string& path) override {
     UniqueFd fd(Retry(
-        [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode); }));
+        [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, modes_.file); }));
     if (!fd.valid()) {
       return SystemError(errno, "create", path);
     }
@@ -186,7 +195,7 @@ class PosixStorageImpl : public Storage {
     if (above != path) {
       RETURN_IF_ERROR(MakeFolder(above));
     }
-    if (mkdir(path.c_str(), kFolderMode) != 0) {
+    if (mkdir(path.c_str(), modes_.folder) != 0) {
       // Another may have made it meanwhile.
       if (const int error = errno; error != EEXIST || !IsFolder(path)) {
         return SystemError(error, "make folder", path);
@@ -243,13 +252,32 @@ class PosixStorageImpl : public Storage {
     }
     return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
   }
+
+ private:
+  const Modes modes_;
 };
 
 }  // namespace
 
 Storage* PosixStorage() {
-  static Storage* const storage = new PosixStorageImpl;
+  static Storage* const storage = new PosixStorageImpl(kPrivate);
   return storage;
+}
+
+Storage* OutputStorage() {
+  static Storage* const storage = new PosixStorageImpl(kOutput);
+  return storage;
+}
+
+std::string WideFolderWarning(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0 || (info.st_mode & kOfOthers) == 0) {
+    return "";
+  }
+  return absl::StrFormat(
+      "%s is open to other users (mode %04o), who may read jobs and models in it: "
+      "chmod 700 %s",
+      path, info.st_mode & 07777, path);
 }
 
 }  // namespace monsoon

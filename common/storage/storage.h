@@ -75,7 +75,15 @@ class Storage {
   absl::Status WriteAll(const std::string& path, const std::string& content);
 };
 
-// The system's files. One for the process; never destroyed.
+// The system's files, for what Monsoon keeps: files and folders that it makes are for its user
+// alone (0600 and 0700, less the umask). One for the process; never destroyed.
 Storage* PosixStorage();
+
+// The same for what a user has asked for, as an exported model: the umask alone counts.
+Storage* OutputStorage();
+
+// What to say of a state folder that other users may look into; "": nothing. Such a folder is left
+// as it is, since its owner may have meant it so.
+std::string WideFolderWarning(const std::string& path);
 
 }  // namespace monsoon

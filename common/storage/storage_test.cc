@@ -238,6 +238,37 @@ TEST(PosixStorageTest, WhatIsForbiddenIsPermissionDenied) {
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr(path + "/a")));
 }
 
+mode_t ModeOf(const std::string& path) {
+  struct stat info = {};
+  EXPECT_EQ(stat(path.c_str(), &info), 0) << path;
+  return info.st_mode & 07777;
+}
+
+TEST(PosixStorageTest, KeepsWhatItMakesToItsUser) {
+  const mode_t before = umask(0022);
+  const std::string path = TestFolder();
+  ASSERT_OK(PosixStorage()->MakeFolder(path + "/a/b"));
+  ASSERT_OK(PosixStorage()->Create(path + "/a/b/part").status());
+  ASSERT_OK(OutputStorage()->Create(path + "/model").status());
+  umask(before);
+  EXPECT_EQ(ModeOf(path + "/a"), 0700u);
+  EXPECT_EQ(ModeOf(path + "/a/b"), 0700u);
+  EXPECT_EQ(ModeOf(path + "/a/b/part"), 0600u);
+  EXPECT_EQ(ModeOf(path + "/model"), 0644u);
+}
+
+TEST(PosixStorageTest, WarnsOfAFolderThatOthersMayLookInto) {
+  const std::string path = TestFolder();
+  ASSERT_OK(PosixStorage()->MakeFolder(path));
+  EXPECT_EQ(WideFolderWarning(path), "");
+  EXPECT_EQ(WideFolderWarning(path + "/none"), "");
+  ASSERT_EQ(chmod(path.c_str(), 0750), 0);
+  EXPECT_THAT(WideFolderWarning(path), HasSubstr(path + " is open to other users (mode 0750)"));
+  // Left as it is.
+  ASSERT_OK(PosixStorage()->MakeFolder(path));
+  EXPECT_EQ(ModeOf(path), 0750u);
+}
+
 TEST(PosixStorageTest, AFifoIsRefusedAndNotWaitedFor) {
   const std::string path = TestFolder();
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/config/data_findings.h"
 #include "common/config/diagnostics.h"
+#include "common/data/access/data_access.h"
 #include "coordinator/cli/checkpoint_fixture.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -204,7 +205,7 @@ TEST_F(ResumeTest, ClassesKeepTheirNumbersOrAreRefused) {
   // Whoever has the file is asked, and refuses it.
   const auto refusals = [&] {
     std::string all;
-    for (const Diagnostic& error : FindInData(Submitted().job()).errors) {
+    for (const Diagnostic& error : FindInData(Submitted().job(), DataAccess::Own()).errors) {
       absl::StrAppend(&all, error.message, "\n");
     }
     return all;
@@ -406,7 +407,7 @@ TEST_F(HeldResume, ClassesKeepTheirNumbersOrAreRefused) {
   EXPECT_EQ(Submitted().job().train().class_order(), Dataset::UNTOLD);
   EXPECT_EQ(Run({"submit", file, "--resume=tiny-1"}), 0) << cli_.err();
   EXPECT_EQ(Submitted().job().train().class_order(), Dataset::UNTOLD);
-  EXPECT_THAT(FindInData(Submitted().job()).errors.at(0).message,
+  EXPECT_THAT(FindInData(Submitted().job(), DataAccess::Own()).errors.at(0).message,
               HasSubstr("by value [\"2.0\", \"10.0\"], or as words [\"10.0\", \"2.0\"]"));
 }
 

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/config/job.h"
 #include "common/config/schedule_shares.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
@@ -51,13 +52,17 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
     plan.awaits_data = true;
     return plan;
   }
-  absl::StatusOr<DatasetInfo> train = DescribeDataset(plan.job.train(), TrainingContext(plan.job));
+  // There are no files.
+  const DataAccess access = DataAccess::ForJobs(DataRoots::None());
+  absl::StatusOr<DatasetInfo> train =
+      DescribeDataset(plan.job.train(), TrainingContext(plan.job, access));
   if (!train.ok()) {
     return Annotate(train.status(), "train");
   }
   RETURN_IF_ERROR(plan.TakeData(train->examples, cluster));
   if (plan.job.has_test()) {
-    absl::StatusOr<DatasetInfo> test = DescribeDataset(plan.job.test(), TestContext(plan.job));
+    absl::StatusOr<DatasetInfo> test =
+        DescribeDataset(plan.job.test(), TestContext(plan.job, access));
     if (!test.ok()) {
       return Annotate(test.status(), "test");
     }

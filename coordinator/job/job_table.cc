@@ -24,8 +24,23 @@ JobTable::JobTable(StateWriter* writer) : writer_(writer) {
   }
 }
 
+absl::Status JobTable::CheckListed(const Job& job) const {
+  uint64_t bytes = job.ByteSizeLong();
+  for (const auto& other : jobs_) {
+    bytes += other->plan.job.ByteSizeLong();
+  }
+  if (jobs_.size() < kMostJobs && bytes <= kMostJobsBytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "the list has %d jobs, and with this one %.1f MiB of their settings; it takes "
+      "%d and %.1f MiB: delete ended jobs",
+      jobs_.size(), Mib(bytes), kMostJobs, Mib(kMostJobsBytes)));
+}
+
 absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster,
                              const std::vector<uint64_t>& told) const {
+  RETURN_IF_ERROR(CheckListed(plan.job));
   std::vector<std::string> errors;
   for (size_t shard = 0; shard < plan.shard_bytes.size(); ++shard) {
     uint64_t used = 0;

@@ -21,15 +21,21 @@
 
 namespace monsoon {
 
+// Of all jobs in the list, ended ones too: each stays in memory and in the journal until it is
+// deleted.
+inline constexpr size_t kMostJobs = 10000;
+inline constexpr uint64_t kMostJobsBytes = uint64_t{64} << 20;  // of their settings
+
 class JobTable {
  public:
   // The jobs' durable state is `writer`'s, which outlives this; those that are in it are
   // here from the beginning.
   explicit JobTable(StateWriter* writer);
 
-  // RESOURCE_EXHAUSTED with the sum when the plan does not fit a shard beside
-  // the jobs that are there. `told` is by shard what it said that all jobs may take, where that
-  // may be less than the cluster file says; 0, or none: it has said nothing.
+  // RESOURCE_EXHAUSTED where the list is full (kMostJobs, kMostJobsBytes), or with the sum when the
+  // plan does not fit a shard beside the jobs that are there. `told` is by shard what it said that
+  // all jobs may take, where that may be less than the cluster file says; 0, or none: it has said
+  // nothing.
   absl::Status Admit(const JobPlan& plan, const Cluster& cluster,
                      const std::vector<uint64_t>& told = {}) const;
 
@@ -80,6 +86,8 @@ class JobTable {
   bool Shuns(uint32_t worker, const std::string& job) const;
 
  private:
+  absl::Status CheckListed(const Job& job) const;
+
   StateWriter* const writer_;
   std::vector<std::unique_ptr<JobRecord>> jobs_;
   std::vector<JobRecord*> active_;

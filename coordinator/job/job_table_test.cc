@@ -56,6 +56,23 @@ TEST(JobTableTest, OldestThatCanRunComesFirst) {
   EXPECT_EQ(table.NextToRun(), nullptr);
 }
 
+TEST(JobTableTest, TheListOfJobsHasABudget) {
+  Cluster cluster;
+  cluster.add_ps()->set_memory_limit_mib(1000);
+  testing::ReplayedState state;
+  JobTable table(state.writer());
+  JobPlan large = Plan("a", {1});
+  for (uint64_t bytes = 0; bytes < kMostJobsBytes / 2; bytes += 1 << 20) {
+    large.job.mutable_train()->add_class_name(std::string(1 << 20, 'x'));
+  }
+  EXPECT_OK(table.Admit(large, cluster));
+  JobRecord* const first = table.Add(large, {}, {});
+  first->End(CANCELLED, "", kNow);  // stays in the list
+  EXPECT_OK(table.Admit(Plan("b", {1}), cluster));
+  EXPECT_THAT(table.Admit(large, cluster),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("delete ended jobs")));
+}
+
 TEST(JobTableTest, AdmissionAddsUpPerShard) {
   Cluster cluster;
   cluster.add_ps()->set_memory_limit_mib(10);

@@ -44,7 +44,7 @@ uint64_t CommitMark::Read() const {
 
 void CommitMark::Write(uint64_t commit) {
   if (file_ < 0) {
-    file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   }
   const Content content = {commit, ChecksumOf(commit)};
   if (file_ >= 0 && pwrite(file_, &content, sizeof(content), 0) != sizeof(content)) {

@@ -1,5 +1,6 @@
 #include "coordinator/journal/sqlite_journal.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
 #include "common/config/earlier_job.h"
+#include "common/process/unique_fd.h"
 #include "common/storage/file_path.h"
 #include "coordinator/journal/commit_mark.h"
 
@@ -61,6 +63,9 @@ class Database {
   ~Database() { Close(); }
 
   absl::Status Open(uint64_t max_pages) {
+    // SQLite gives its other files the mode of this one. To close one that it has open would drop
+    // its locks, so that one that is there is left alone.
+    UniqueFd(open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)).reset();
     const int result =
         sqlite3_open_v2(path_.c_str(), &db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
     if (result != SQLITE_OK) {

@@ -1,5 +1,7 @@
 #include "coordinator/journal/sqlite_journal.h"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -66,6 +68,19 @@ class SqliteJournalTest : public ::testing::Test {
   std::string folder_;
   SqliteJournalOptions options_;
 };
+
+TEST_F(SqliteJournalTest, ItsFilesAreForItsUserAlone) {
+  const mode_t before = umask(0022);
+  const OpenedJournal opened = Open();
+  Commit(opened.journal.get(), 1, 2);
+  umask(before);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    EXPECT_EQ(entry.status().permissions(), std::filesystem::perms(0600)) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 2u);  // the log beside it
+}
 
 TEST_F(SqliteJournalTest, WhatIsCommittedIsThereAfterwards) {
   {

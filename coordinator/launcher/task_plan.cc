@@ -62,6 +62,9 @@ class Planner {
     if (!options_.fault.empty()) {
       task.argv.push_back(absl::StrCat("--fault=", options_.fault));
     }
+    for (size_t i = 0; role == TaskRole::kWorker && i < options_.data.size(); ++i) {
+      task.argv.push_back(absl::StrCat("--data=", options_.data[i]));
+    }
     plan_.tasks.push_back(std::move(task));
     return absl::OkStatus();
   }

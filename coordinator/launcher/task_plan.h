@@ -29,6 +29,7 @@ struct PlanOptions {
   // Whether a task's host, which is not the loopback, is this machine; null: none is.
   std::function<bool(const std::string& host)> is_own_host;
   bool insecure = false;
+  std::vector<std::string> data;  // --data of each worker
   std::string fault;
   // Of each task's log; "": its own choice, and no file.
   std::string verbosity;

@@ -247,6 +247,7 @@ TEST_F(TaskPlanTest, CommandLines) {
                                                               .bin_dir = bin_,
                                                               .port_folder = "/p",
                                                               .insecure = true,
+                                                              .data = {"/a", "/b"},
                                                               .fault = "delay_ms=20"}));
   ASSERT_EQ(plan.tasks.size(), 3u);
   EXPECT_THAT(plan.tasks[0].argv,
@@ -258,6 +259,10 @@ TEST_F(TaskPlanTest, CommandLines) {
       ElementsAre(bin_ + "/ps_server", "--task=0", "--cluster=c.textproto", "--port_file=/p/ps-0",
                   "--die_with_parent", "--insecure", "--fault=delay_ms=20"));
   EXPECT_EQ(plan.tasks[2].name, "worker/0");
+  EXPECT_THAT(plan.tasks[2].argv,
+              ElementsAre(bin_ + "/worker", "--task=0", "--cluster=c.textproto",
+                          "--port_file=/p/worker-0", "--die_with_parent", "--insecure",
+                          "--fault=delay_ms=20", "--data=/a", "--data=/b"));
   EXPECT_THAT(plan.not_local, ElementsAre("worker/1 at 10.0.0.7:2223"));
 }
 

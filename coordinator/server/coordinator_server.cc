@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/config/cluster.h"
@@ -89,6 +90,9 @@ class CoordinatorServerImpl : public CoordinatorServer {
                                           const std::string& cluster) {
     const std::string folder = state_dir + "/coordinator";
     RETURN_IF_ERROR(PosixStorage()->MakeFolder(folder));
+    if (const std::string warning = WideFolderWarning(state_dir); !warning.empty()) {
+      LOG(WARNING) << warning;
+    }
     ASSIGN_OR_RETURN(lock_, FileLock::Take(folder + "/lock"));
     return OpenSqliteJournal({.path = folder + "/state.sqlite", .cluster = cluster});
   }

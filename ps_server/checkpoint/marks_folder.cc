@@ -25,6 +25,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/process/unique_fd.h"
 #include "common/storage/file_path.h"
+#include "common/storage/storage.h"
 
 namespace monsoon {
 namespace {
@@ -152,8 +153,9 @@ class MarksFolder::Marks : public SessionMarks {
   std::span<std::atomic<uint64_t>> Open(SessionId session) override {
     File& file = files_[session];
     if (file.mapping == nullptr) {
-      std::error_code error;
-      std::filesystem::create_directories(folder_, error);
+      if (const absl::Status made = PosixStorage()->MakeFolder(folder_); !made.ok()) {
+        LOG(WARNING) << made.message();
+      }
       file.mapping = Mapping::Of(Path(session), sizeof(Head) + stripes_ * sizeof(uint64_t));
       if (file.mapping == nullptr) {
         files_.erase(session);

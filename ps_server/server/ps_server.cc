@@ -149,6 +149,9 @@ absl::StatusOr<std::unique_ptr<PsServer>> PsServer::Start(const PsServerOptions&
                                                     "--state_dir, or \"\" for memory only)"));
     }
     folder = *std::move(opened);
+    if (const std::string warning = WideFolderWarning(options.state_dir); !warning.empty()) {
+      LOG(WARNING) << warning;
+    }
   }
   auto server = std::make_unique<GrpcPsServer>(options, std::move(folder));
   if (const absl::Status status = server->Listen(options); !status.ok()) {

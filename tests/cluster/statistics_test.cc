@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
@@ -51,7 +52,8 @@ struct Moments {
 
 absl::StatusOr<Moments> MomentsOf(const Job& job) {
   const size_t features = job.model().input_shape(0);
-  ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
+  ASSIGN_OR_RETURN(const auto source,
+                   OpenDataset(job.train(), TrainingContext(job, DataAccess::Own())));
   std::vector<uint32_t> all(source->examples());
   std::iota(all.begin(), all.end(), 0u);
   Batch batch(all.size(), features);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/config/job.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -64,7 +65,8 @@ class TableFilesTest : public ::testing::TestWithParam<Set> {
   }
 
   static absl::StatusOr<Batch> ReadAll(const Job& job) {
-    ASSIGN_OR_RETURN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
+    ASSIGN_OR_RETURN(const auto source,
+                     OpenDataset(job.train(), TrainingContext(job, DataAccess::Own())));
     Batch batch(source->examples(), source->format());
     std::vector<uint32_t> all(source->examples());
     std::iota(all.begin(), all.end(), 0u);

@@ -126,6 +126,8 @@ PLANTED = [
     ("pointers", "common/a.cc", "// Its formulas stand beside Message in\n// b.proto.\n"),
     ("pointers", "tests/a.py", '"""As lost.py does."""\n'),
     ("pointers", "deploy/go.sh", "#!/bin/bash\nset -euo pipefail\n# As lost.sh does.\n"),
+    ("data_files", "common/data/own_source.cc", "std::ifstream file(path);\n"),
+    ("data_files", "worker/data/own_reader.cc", "const int file = open(path.c_str(), 0);\n"),
     ("planted_bugs", "tests/mutations/common_base.txt", "# none\n"),
     ("planted_bugs", "tests/mutations/common_base.txt", BUG + "\n"),
     ("planted_bugs", "tests/mutations/common_base.txt", BUG + " :: //ps_server:lost_test\n"),

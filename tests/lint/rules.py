@@ -94,6 +94,14 @@ ROOMS = {
     "worker/backend/cuda": ["runtime", "host", "kernels", "layers", "."],
 }
 
+# Folders in which a job's data files are read, and the one place there that opens them: below
+# the roots of the host's owner (DataRoots). A path that a job names goes through it.
+DATA_FOLDERS = ("common/data/", "worker/data/")
+DATA_OPENERS = ["common/data/access/data_roots.cc"]
+FILE_OPENS = (r"\b(i?fstream|fopen|gzopen|opendir|glob|std::filesystem)\b"
+              r"|(?<![\w.>:])(openat|lstat)\(|\bopen\([^()]*(c_str\(\)|O_RDONLY)"
+              r"|NpzReader::Open\(")
+
 # System libraries a folder's BUILD files may name.
 LIBRARY_USERS = {
     "@onednn": ["worker/backend/cpu/*"],

@@ -29,6 +29,18 @@ def check_length(tree):
             yield path, rules.MAX_LINES, f"has {len(tree.lines(path))} lines, over {rules.MAX_LINES}"
 
 
+def check_data_files(tree):
+    """Only DataRoots opens a job's data files, and looks at what their paths lead to."""
+    for path in tree.matching((".cc", ".h")):
+        if (not path.startswith(rules.DATA_FOLDERS) or allowed(path, rules.DATA_OPENERS)
+                or re.search(r"(_test|_fuzz)\.cc$|test_files\.\w+$", path)):
+            continue
+        for number, line in enumerate(tree.lines(path), 1):
+            found = re.search(rules.FILE_OPENS, line.split("//")[0])
+            if found:
+                yield path, number, f"{found.group(0)!r} by itself: go through DataRoots"
+
+
 def check_words(tree):
     """No marks of unfinished work, disabled tests or one machine's paths."""
     for path in tree.matching(TEXT):

@@ -50,6 +50,14 @@ class Disks:
     def write(self, name, text):
         (self._own[name] / "train.csv").write_text(text)
 
+    def link(self, name, target):
+        (self._own[name] / "train.csv").unlink()
+        (self._own[name] / "train.csv").symlink_to(target)
+
+    def remove(self):
+        for own in self._own.values():
+            (own / "train.csv").unlink(missing_ok=True)
+
 
 def submit(cluster, job):
     return cluster.run("gamma", ["coordinator", "submit", job, f"--cluster={FILE}"], check=False)
@@ -72,6 +80,23 @@ def check_refusals(checks, cluster, disks, job):
                  "sees 100 samples" in answer.stderr, answer.stderr)
     jobs = cluster.run("gamma", ["coordinator", "jobs", "--json", f"--cluster={FILE}"]).stdout
     checks.check("nothing that was refused is a job", '"jobs":[]' in jobs, jobs)
+
+
+def check_what_is_told(checks, cluster, disks, job):
+    """Whoever submits need not be one who may read the workers' files."""
+    for name in ("alpha", "beta"):
+        disks.write(name, "root:$6$Xyzzy:19000\nbin:Plugh:18000\n")
+    answer = submit(cluster, job)
+    checks.check("what stands in a file is not told", answer.returncode == 2 and
+                 "no column is called \"kind\" (label); there are 1 columns" in answer.stderr and
+                 "Xyzzy" not in answer.stderr and "Plugh" not in answer.stderr, answer.stderr)
+    for name in ("alpha", "beta"):
+        disks.link(name, "/etc/passwd")
+    answer = submit(cluster, job)
+    checks.check("a link out of the data folders is refused", answer.returncode == 2 and
+                 f"train.csv leads by a link out of {disks.path}, where alone" in answer.stderr and
+                 "--data=DIR" in answer.stderr and "root:" not in answer.stderr, answer.stderr)
+    disks.remove()
 
 
 def check_training(checks, cluster, disks, job):
@@ -102,9 +127,11 @@ def run(checks, options):
             Cluster(options, three, CLUSTER) as cluster:
         disks = Disks(pathlib.Path(folder), three)
         for name in three.names:
-            cluster.start(name, ["coordinator", "up", f"--cluster={FILE}", "--insecure"])
+            cluster.start(name, ["coordinator", "up", f"--cluster={FILE}", "--insecure",
+                                 f"--data={disks.path}"])
         tasks = await_tasks(cluster, ["coordinator", "tasks", f"--cluster={FILE}"], "gamma", 4)
         checks.check("all tasks are up", tasks != "", cluster.logs())
         job = cluster.write("job.textproto", JOB % disks.path)
+        check_what_is_told(checks, cluster, disks, job)
         check_refusals(checks, cluster, disks, job)
         check_training(checks, cluster, disks, job)

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/data/access/data_access.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -23,7 +24,7 @@ absl::StatusOr<double> LossOf(const Job& job, std::span<const float> parameters)
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
   ASSIGN_OR_RETURN(const std::unique_ptr<Network> network,
                    CreateNetwork(BackendKind::kReference, job.model(), layout, NetworkOptions()));
-  ASSIGN_OR_RETURN(const JobData data, OpenJobData(job, OpenerFor()));
+  ASSIGN_OR_RETURN(const JobData data, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   std::vector<uint32_t> samples(data.train->examples());
   std::iota(samples.begin(), samples.end(), 0u);
   Batch batch(samples.size(), data.train->format());

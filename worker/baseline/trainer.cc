@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/finite.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
 #include "common/model/shard_map.h"
@@ -71,7 +72,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   ASSIGN_OR_RETURN(ParameterLayout layout, ParameterLayout::Create(job.model()));
   std::unique_ptr<Trainer> trainer(new Trainer(job, std::move(layout)));
   Trainer& t = *trainer;
-  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor()));
+  ASSIGN_OR_RETURN(JobData data, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   t.train_ = std::move(data.train);
   t.test_ = std::move(data.test);
   if (job.has_test()) {

@@ -26,16 +26,17 @@ std::span<uint8_t> Bytes(std::span<T> values) {
 // The elements of the first `rows` rows, as `check` (array, value, row) allows them. The rest is
 // read too: a file that is damaged behind them is.
 template <typename T, typename Check>
-absl::StatusOr<std::vector<T>> ReadRows(const JoinedArray& array, uint64_t rows, Check check) {
+absl::StatusOr<std::vector<T>> ReadRows(const JoinedArray& array, uint64_t rows,
+                                        const DataAccess& access, Check check) {
   const uint64_t row = array.row_elements();
   const uint64_t width = NpyTypeBytes(array.type);
   std::vector<T> values;
   values.reserve(rows * row);
-  RETURN_IF_ERROR(StreamArray(array, [&](std::span<const uint8_t> bytes) {
+  RETURN_IF_ERROR(StreamArray(array, access.roots, [&](std::span<const uint8_t> bytes) {
     const uint64_t left = rows * row - values.size();
     for (size_t i = 0; i < std::min(left, bytes.size() / width); ++i) {
       const double value = ElementAt(array.type, bytes, i);
-      RETURN_IF_ERROR(check(array, value, values.size() / row));
+      RETURN_IF_ERROR(check(array, value, values.size() / row, access.quoting));
       values.push_back(static_cast<T>(value));
     }
     return absl::OkStatus();
@@ -43,31 +44,36 @@ absl::StatusOr<std::vector<T>> ReadRows(const JoinedArray& array, uint64_t rows,
   return values;
 }
 
-absl::StatusOr<Answers> ReadAnswers(const SampleArrays& arrays, uint64_t examples) {
+absl::StatusOr<Answers> ReadAnswers(const SampleArrays& arrays, uint64_t examples,
+                                    const DataAccess& access) {
   Answers answers;
   answers.labels_per_example = arrays.labels_per_sample();
   answers.targets_per_example = arrays.targets_per_sample();
   if (arrays.labels) {
-    ASSIGN_OR_RETURN(answers.labels, ReadRows<uint32_t>(*arrays.labels, examples, &CheckLabel));
+    ASSIGN_OR_RETURN(answers.labels,
+                     ReadRows<uint32_t>(*arrays.labels, examples, access, &CheckLabel));
   } else if (answers.labels_per_example > 0) {
     answers.labels.resize(examples);
   }
   if (arrays.targets) {
-    ASSIGN_OR_RETURN(answers.targets, ReadRows<float>(*arrays.targets, examples, &CheckTarget));
+    ASSIGN_OR_RETURN(answers.targets,
+                     ReadRows<float>(*arrays.targets, examples, access, &CheckTarget));
   }
   if (arrays.weights) {
-    ASSIGN_OR_RETURN(answers.weights, ReadRows<float>(*arrays.weights, examples, &CheckWeight));
+    ASSIGN_OR_RETURN(answers.weights,
+                     ReadRows<float>(*arrays.weights, examples, access, &CheckWeight));
   }
   return answers;
 }
 
 // As they are stored, in one go.
 template <typename T>
-absl::StatusOr<std::vector<T>> ReadStored(const JoinedArray& array, uint64_t rows) {
+absl::StatusOr<std::vector<T>> ReadStored(const JoinedArray& array, uint64_t rows,
+                                          const DataRoots& roots) {
   std::vector<T> values(rows * array.row_elements());
   const std::span<uint8_t> all = Bytes(std::span(values));
   size_t done = 0;
-  RETURN_IF_ERROR(StreamArray(array, [&](std::span<const uint8_t> bytes) {
+  RETURN_IF_ERROR(StreamArray(array, roots, [&](std::span<const uint8_t> bytes) {
     const size_t size = std::min(bytes.size(), all.size() - done);
     std::copy_n(bytes.data(), size, all.data() + done);
     done += size;
@@ -94,16 +100,17 @@ absl::StatusOr<std::unique_ptr<DataSource>> Keep(const SampleArrays& arrays,
   const JoinedArray& images = arrays.images;
   const std::vector<uint64_t> shape = images.row_shape();
   const uint64_t examples = options.Kept(images.rows());
-  ASSIGN_OR_RETURN(Answers answers, ReadAnswers(arrays, examples));
+  const DataAccess& access = options.context.access;
+  ASSIGN_OR_RETURN(Answers answers, ReadAnswers(arrays, examples, access));
   std::vector<uint8_t> bytes;
   std::vector<float> floats;
   if (images.type == NpyType::kUint8) {
-    ASSIGN_OR_RETURN(bytes, ReadStored<uint8_t>(images, examples));
+    ASSIGN_OR_RETURN(bytes, ReadStored<uint8_t>(images, examples, access.roots));
   } else if (images.type == NpyType::kFloat32) {
-    ASSIGN_OR_RETURN(floats, ReadStored<float>(images, examples));
+    ASSIGN_OR_RETURN(floats, ReadStored<float>(images, examples, access.roots));
     RETURN_IF_ERROR(CheckFinite(images, floats, 0));
   } else {
-    ASSIGN_OR_RETURN(floats, ReadRows<float>(images, examples, &CheckInteger));
+    ASSIGN_OR_RETURN(floats, ReadRows<float>(images, examples, access, &CheckInteger));
   }
   ToModelOrder(shape, options, std::span(bytes));
   ToModelOrder(shape, options, std::span(floats));
@@ -111,13 +118,14 @@ absl::StatusOr<std::unique_ptr<DataSource>> Keep(const SampleArrays& arrays,
       std::move(bytes), std::move(floats), std::move(answers), options.normalisation));
 }
 
-absl::StatusOr<std::unique_ptr<ByteStore>> OpenRows(const JoinedArray& array) {
+absl::StatusOr<std::unique_ptr<ByteStore>> OpenRows(const JoinedArray& array,
+                                                    const DataRoots& roots) {
   std::vector<FileBytes::Part> parts;
   for (const JoinedArray::Part& part : array.parts) {
     parts.push_back(
         {.path = part.path, .offset = part.data_offset, .bytes = part.rows * array.row_bytes()});
   }
-  ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Open(std::move(parts)));
+  ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Open(std::move(parts), roots));
   return std::unique_ptr<ByteStore>(new FileBytes(std::move(bytes)));
 }
 
@@ -139,7 +147,8 @@ absl::Status ForEachPiece(const JoinedArray& array, const ByteStore& store, uint
 // Elements as T, each judged; the hash of what they are in memory.
 template <typename T, typename Check>
 absl::StatusOr<ContentHash> HashRows(const JoinedArray& array, const ByteStore& store,
-                                     uint64_t rows, const ReadOptions& options, Check check) {
+                                     uint64_t rows, const ReadOptions& options, Quoting quoting,
+                                     Check check) {
   ContentHash hash;
   std::vector<T> values;
   const uint64_t row = array.row_elements();
@@ -148,7 +157,7 @@ absl::StatusOr<ContentHash> HashRows(const JoinedArray& array, const ByteStore& 
                                  values.resize(bytes.size() / NpyTypeBytes(array.type));
                                  for (size_t i = 0; i < values.size(); ++i) {
                                    const double value = ElementAt(array.type, bytes, i);
-                                   RETURN_IF_ERROR(check(array, value, first + i / row));
+                                   RETURN_IF_ERROR(check(array, value, first + i / row, quoting));
                                    values[i] = static_cast<T>(value);
                                  }
                                  if constexpr (std::is_same_v<T, float>) {
@@ -188,7 +197,8 @@ absl::StatusOr<ContentHash> HashImages(const JoinedArray& images, const ByteStor
     case NpyType::kFloat32:
       return HashStored<float>(images, store, rows, options);
     default:
-      return HashRows<float>(images, store, rows, options, &CheckInteger);
+      return HashRows<float>(images, store, rows, options, options.context.access.quoting,
+                             &CheckInteger);
   }
 }
 
@@ -197,15 +207,16 @@ bool IsSmall(const std::optional<JoinedArray>& array) {
   return !array || array->row_elements() == 1;
 }
 
-absl::StatusOr<AnswerRows> OpenAnswerRows(const JoinedArray& array) {
+absl::StatusOr<AnswerRows> OpenAnswerRows(const JoinedArray& array, const DataRoots& roots) {
   AnswerRows rows{.bytes = nullptr, .type = array.type, .count = array.row_elements()};
-  ASSIGN_OR_RETURN(rows.bytes, OpenRows(array));
+  ASSIGN_OR_RETURN(rows.bytes, OpenRows(array, roots));
   return rows;
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> LeaveOnDisk(const SampleArrays& arrays,
                                                         const ReadOptions& options) {
   const JoinedArray& images = arrays.images;
+  const DataAccess& access = options.context.access;
   RecordDataset::Parts parts;
   parts.examples = options.Kept(images.rows());
   parts.normalisation = options.normalisation;
@@ -213,7 +224,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> LeaveOnDisk(const SampleArrays& arra
                   .type = images.type,
                   .values = images.row_elements(),
                   .channels_last = options.layout == Dataset::NHWC ? images.shape.back() : 0};
-  ASSIGN_OR_RETURN(parts.records, OpenRows(images));
+  ASSIGN_OR_RETURN(parts.records, OpenRows(images, access.roots));
   ContentHashes content{.bytes = images.type == NpyType::kUint8};
   ASSIGN_OR_RETURN(content.values, HashImages(images, *parts.records, parts.examples, options));
   SampleArrays small = {.images = images};
@@ -221,19 +232,20 @@ absl::StatusOr<std::unique_ptr<DataSource>> LeaveOnDisk(const SampleArrays& arra
   if (IsSmall(arrays.labels)) {
     small.labels = arrays.labels;
   } else {
-    ASSIGN_OR_RETURN(parts.labels, OpenAnswerRows(*arrays.labels));
+    ASSIGN_OR_RETURN(parts.labels, OpenAnswerRows(*arrays.labels, access.roots));
     ASSIGN_OR_RETURN(content.labels,
                      HashRows<uint32_t>(*arrays.labels, *parts.labels.bytes, parts.examples,
-                                        ReadOptions(), &CheckLabel));
+                                        ReadOptions(), access.quoting, &CheckLabel));
   }
   if (IsSmall(arrays.targets)) {
     small.targets = arrays.targets;
   } else {
-    ASSIGN_OR_RETURN(parts.targets, OpenAnswerRows(*arrays.targets));
-    ASSIGN_OR_RETURN(content.targets, HashRows<float>(*arrays.targets, *parts.targets.bytes,
-                                                      parts.examples, ReadOptions(), &CheckTarget));
+    ASSIGN_OR_RETURN(parts.targets, OpenAnswerRows(*arrays.targets, access.roots));
+    ASSIGN_OR_RETURN(content.targets,
+                     HashRows<float>(*arrays.targets, *parts.targets.bytes, parts.examples,
+                                     ReadOptions(), access.quoting, &CheckTarget));
   }
-  ASSIGN_OR_RETURN(parts.answers, ReadAnswers(small, parts.examples));
+  ASSIGN_OR_RETURN(parts.answers, ReadAnswers(small, parts.examples, access));
   if (parts.labels.bytes != nullptr || parts.targets.bytes != nullptr) {
     // Not that nobody knows labels: they are elsewhere.
     parts.answers.labels.clear();

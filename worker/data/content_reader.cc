@@ -28,7 +28,8 @@ std::string WhyNotOnDisk(std::span<const ContentFile> files) {
 
 // The bytes [begin, end) of files, where they lie.
 absl::StatusOr<std::unique_ptr<ByteStore>> OpenFiles(std::span<const ContentFile> files,
-                                                     uint64_t begin, uint64_t end) {
+                                                     const DataRoots& roots, uint64_t begin,
+                                                     uint64_t end) {
   std::vector<FileBytes::Part> parts;
   uint64_t at = 0;
   for (const ContentFile& file : files) {
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<ByteStore>> OpenFiles(std::span<const ContentFile
     }
     at += file.bytes;
   }
-  ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Open(std::move(parts)));
+  ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::Open(std::move(parts), roots));
   return std::unique_ptr<ByteStore>(new FileBytes(std::move(bytes)));
 }
 
@@ -52,12 +53,13 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& name,
   ASSIGN_OR_RETURN(const bool kept, IsKept(options.residence, end - begin,
                                            options.free_bytes.value_or(FreeMemoryBytes()), name,
                                            WhyNotOnDisk(files)));
+  const DataRoots& roots = options.context.access.roots;
   std::vector<uint8_t> content;
   if (kept) {
     content.reserve(end - begin);
   }
   ContentHash hash;
-  RETURN_IF_ERROR(StreamContent(files, begin, end, [&](std::span<const uint8_t> bytes) {
+  RETURN_IF_ERROR(StreamContent(files, roots, begin, end, [&](std::span<const uint8_t> bytes) {
     RETURN_IF_ERROR(look(bytes));
     hash.Append(bytes);
     if (kept) {
@@ -68,7 +70,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& name,
   if (kept) {
     parts.records = std::make_unique<MemoryBytes>(std::move(content));
   } else {
-    ASSIGN_OR_RETURN(parts.records, OpenFiles(files, begin, end));
+    ASSIGN_OR_RETURN(parts.records, OpenFiles(files, roots, begin, end));
   }
   // Labels lie within the records.
   parts.answers.labels_per_example = 0;
@@ -92,7 +94,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> Open(const std::string& name,
 absl::StatusOr<std::unique_ptr<DataSource>> ReadCifar10(const Dataset& dataset,
                                                         const ReadOptions& options) {
   const std::string& name = dataset.cifar10().file();
-  ASSIGN_OR_RETURN(const std::vector<ContentFile> files, OpenCifar10(dataset.cifar10()));
+  ASSIGN_OR_RETURN(const std::vector<ContentFile> files,
+                   OpenCifar10(dataset.cifar10(), options.context.access.roots));
   constexpr uint64_t kShape[] = {3, 32, 32};
   RETURN_IF_ERROR(CheckOrder(name, kShape, options));
   RecordDataset::Parts parts;
@@ -103,7 +106,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadCifar10(const Dataset& dataset,
                   .values = kCifar10Values,
                   .labels_at = 0,
                   .labels = 1};
-  Cifar10Labels labels(files);
+  Cifar10Labels labels(files, options.context.access.quoting);
   const uint64_t bytes = parts.examples * kCifar10RecordBytes;
   return Open(name, files, 0, bytes, options, std::move(parts),
               [&](std::span<const uint8_t> piece) { return labels.Look(piece); });

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "common/data/access/data_access.h"
 #include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,7 +53,7 @@ constexpr char kTable[] = "a,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n";
 TEST(ReportDataTest, TellsWhatIsInTheFiles) {
   Disk disk("there");
   disk.Write("table.csv", kTable);
-  const DataReport report = ReportData(disk.TableJob());
+  const DataReport report = ReportData(disk.TableJob(), DataAccess::Own());
   EXPECT_THAT(report.error(), IsEmpty()) << report.ShortDebugString();
   EXPECT_EQ(report.train().examples(), 3u);
   EXPECT_EQ(report.train().classes(), 2u);
@@ -60,7 +61,7 @@ TEST(ReportDataTest, TellsWhatIsInTheFiles) {
 }
 
 TEST(ReportDataTest, TellsAFileThatIsNotThere) {
-  const DataReport report = ReportData(Disk("empty").TableJob());
+  const DataReport report = ReportData(Disk("empty").TableJob(), DataAccess::Own());
   ASSERT_EQ(report.error_size(), 1);
   EXPECT_EQ(report.error(0).field(), "train.csv.file");
   EXPECT_THAT(report.error(0).message(), HasSubstr("table.csv"));
@@ -74,7 +75,7 @@ TEST(ReportDataTest, HoldsTheDataAgainstModelAndBatch) {
   job.set_batch_size(4);
   job.set_block_examples(4);
   job.mutable_model()->set_input_shape(0, 3);
-  const DataReport report = ReportData(job);
+  const DataReport report = ReportData(job, DataAccess::Own());
   ASSERT_EQ(report.error_size(), 2) << report.ShortDebugString();
 }
 
@@ -84,20 +85,21 @@ TEST(ReportDataTest, EqualFilesInOtherFoldersAreEqual) {
   two.Write("table.csv", kTable);
   three.Write("table.csv", "a,b,kind\n1,2,cat\n3,4,dog\n5,7,cat\n");
   four.Write("table.csv", "a,b,kind\n1,2,cat\n3,4,cow\n5,6,cat\n");
-  const DataSetSeen seen = ReportData(one.TableJob()).train();
-  const DataSetSeen same = ReportData(two.TableJob()).train();
+  const DataSetSeen seen = ReportData(one.TableJob(), DataAccess::Own()).train();
+  const DataSetSeen same = ReportData(two.TableJob(), DataAccess::Own()).train();
   EXPECT_EQ(seen.description(), same.description());
   EXPECT_EQ(seen.content(), same.content());
-  const DataSetSeen other_value = ReportData(three.TableJob()).train();
+  const DataSetSeen other_value = ReportData(three.TableJob(), DataAccess::Own()).train();
   EXPECT_EQ(seen.description(), other_value.description());
   EXPECT_NE(seen.content(), other_value.content());
-  EXPECT_NE(seen.description(), ReportData(four.TableJob()).train().description());
+  EXPECT_NE(seen.description(),
+            ReportData(four.TableJob(), DataAccess::Own()).train().description());
 }
 
 TEST(ReportDataTest, WarnsOfWhatOnlyTheFilesTell) {
   Disk disk("index");
   disk.Write("table.csv", "Unnamed: 0,b,kind\n1,2,cat\n3,4,dog\n5,6,cat\n");
-  const DataReport report = ReportData(disk.TableJob());
+  const DataReport report = ReportData(disk.TableJob(), DataAccess::Own());
   EXPECT_THAT(report.error(), IsEmpty()) << report.ShortDebugString();
   ASSERT_EQ(report.warning_size(), 1);
   EXPECT_THAT(report.warning(0).message(), HasSubstr("Unnamed: 0"));

@@ -17,17 +17,6 @@ namespace {
 // More files than this are opened each time: descriptors are few (1024 by default).
 constexpr size_t kMaxOpen = 128;
 
-absl::StatusOr<int> OpenFile(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    const std::string message = absl::StrCat("cannot open ", path, ": ", std::strerror(errno));
-    return errno == ENOENT   ? absl::NotFoundError(message)
-           : errno == EACCES ? absl::PermissionDeniedError(message)
-                             : absl::UnavailableError(message);
-  }
-  return descriptor;
-}
-
 absl::Status ReadAll(int descriptor, const std::string& path, uint64_t at, std::span<uint8_t> out) {
   while (!out.empty()) {
     const ssize_t got = pread(descriptor, out.data(), out.size(), static_cast<off_t>(at));
@@ -47,24 +36,19 @@ absl::Status ReadAll(int descriptor, const std::string& path, uint64_t at, std::
 
 }  // namespace
 
-FileBytes::FileBytes(std::vector<Part> parts) : parts_(std::move(parts)), begins_{0} {
+FileBytes::FileBytes(std::vector<Part> parts, const DataRoots& roots)
+    : parts_(std::move(parts)), begins_{0}, roots_(roots) {
   for (const Part& part : parts_) {
     begins_.push_back(begins_.back() + part.bytes);
   }
 }
 
-FileBytes::~FileBytes() {
-  for (const int descriptor : descriptors_) {
-    close(descriptor);
-  }
-}
-
-absl::StatusOr<FileBytes> FileBytes::Open(std::vector<Part> parts) {
-  FileBytes bytes(std::move(parts));
+absl::StatusOr<FileBytes> FileBytes::Open(std::vector<Part> parts, const DataRoots& roots) {
+  FileBytes bytes(std::move(parts), roots);
   if (bytes.parts_.size() <= kMaxOpen) {
     for (const Part& part : bytes.parts_) {
-      ASSIGN_OR_RETURN(const int descriptor, OpenFile(part.path));
-      bytes.descriptors_.push_back(descriptor);
+      ASSIGN_OR_RETURN(UniqueFd file, roots.OpenFile(part.path));
+      bytes.descriptors_.push_back(std::move(file));
     }
   }
   return bytes;
@@ -79,12 +63,10 @@ size_t FileBytes::PartOf(uint64_t at) const {
 absl::Status FileBytes::ReadPart(size_t part, uint64_t at, std::span<uint8_t> out) const {
   const Part& from = parts_[part];
   if (!descriptors_.empty()) {
-    return ReadAll(descriptors_[part], from.path, from.offset + at, out);
+    return ReadAll(descriptors_[part].get(), from.path, from.offset + at, out);
   }
-  ASSIGN_OR_RETURN(const int descriptor, OpenFile(from.path));
-  const absl::Status read = ReadAll(descriptor, from.path, from.offset + at, out);
-  close(descriptor);
-  return read;
+  ASSIGN_OR_RETURN(const UniqueFd file, roots_.OpenFile(from.path));
+  return ReadAll(file.get(), from.path, from.offset + at, out);
 }
 
 absl::StatusOr<const uint8_t*> FileBytes::Get(uint64_t begin, size_t size,
@@ -107,7 +89,8 @@ void FileBytes::Expect(uint64_t begin, size_t size) const {
   }
   const size_t part = PartOf(begin);
   // Only advice; of a record that goes on in the next file the beginning is enough.
-  posix_fadvise(descriptors_[part], static_cast<off_t>(parts_[part].offset + begin - begins_[part]),
+  posix_fadvise(descriptors_[part].get(),
+                static_cast<off_t>(parts_[part].offset + begin - begins_[part]),
                 static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 

@@ -11,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/data/access/data_roots.h"
+#include "common/process/unique_fd.h"
 #include "worker/data/byte_store.h"
 
 namespace monsoon {
@@ -23,12 +25,11 @@ class FileBytes : public ByteStore {
     uint64_t bytes = 0;
   };
 
-  // NotFound, PermissionDenied or Unavailable name a file that cannot be opened.
-  static absl::StatusOr<FileBytes> Open(std::vector<Part> parts);
+  // Errors of DataRoots::OpenFile.
+  static absl::StatusOr<FileBytes> Open(std::vector<Part> parts, const DataRoots& roots);
 
   FileBytes(FileBytes&& other) = default;
   FileBytes& operator=(FileBytes&&) = delete;
-  ~FileBytes() override;
 
   uint64_t size() const override { return begins_.back(); }
   absl::StatusOr<const uint8_t*> Get(uint64_t begin, size_t size,
@@ -36,7 +37,7 @@ class FileBytes : public ByteStore {
   void Expect(uint64_t begin, size_t size) const override;
 
  private:
-  explicit FileBytes(std::vector<Part> parts);
+  FileBytes(std::vector<Part> parts, const DataRoots& roots);
 
   // The part that byte `at` is in.
   size_t PartOf(uint64_t at) const;
@@ -45,7 +46,8 @@ class FileBytes : public ByteStore {
   std::vector<Part> parts_;
   std::vector<uint64_t> begins_;  // of each part among all bytes, and their end
   // Of each part; empty: there are so many files that each is opened when it is read.
-  std::vector<int> descriptors_;
+  std::vector<UniqueFd> descriptors_;
+  DataRoots roots_;
 };
 
 }  // namespace monsoon

@@ -23,14 +23,15 @@ JoinedArray ArrayOf(const std::string& path, const IdxHeader& header) {
 absl::StatusOr<std::unique_ptr<DataSource>> ReadIdx(const Dataset& dataset,
                                                     const ReadOptions& options) {
   const IdxSource& source = dataset.idx();
-  ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(source.images()));
+  const DataAccess& access = options.context.access;
+  ASSIGN_OR_RETURN(const IdxHeader images, ReadIdxHeader(source.images(), access));
   if (images.shape.size() < 2) {
     return absl::InvalidArgumentError(
         absl::StrCat(source.images(), " has 1 dimension: labels, not images"));
   }
   SampleArrays arrays{.images = ArrayOf(source.images(), images)};
   if (!source.labels().empty() && !options.context.unlabelled) {
-    ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(source.labels()));
+    ASSIGN_OR_RETURN(const IdxHeader labels, ReadIdxHeader(source.labels(), access));
     if (labels.shape.size() != 1 || labels.shape[0] != images.shape[0]) {
       return absl::InvalidArgumentError(
           absl::StrCat(source.labels(), " does not hold one label for each of the ",

@@ -28,8 +28,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> ReadImageFolder(const Dataset& datas
   std::vector<uint8_t> pixels(folder.files.size() * values);
   absl::Time told = absl::Now();
   for (size_t i = 0; i < folder.files.size(); ++i) {
-    RETURN_IF_ERROR(
-        ReadImage(folder.files[i], shape, std::span(pixels).subspan(i * values, values)));
+    RETURN_IF_ERROR(ReadImage(folder.files[i], options.context.access.roots, shape,
+                              std::span(pixels).subspan(i * values, values)));
     if (absl::Now() - told >= kProgress) {
       told = absl::Now();
       LOG(INFO) << path << ": " << i + 1 << " of " << folder.files.size() << " images are decoded";

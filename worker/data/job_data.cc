@@ -13,11 +13,12 @@ namespace monsoon {
 
 namespace {
 
-absl::StatusOr<JobData> Open(const Job& job, const DatasetOpener& open, bool unlabelled) {
+absl::StatusOr<JobData> Open(const Job& job, const DatasetOpener& open, const DataAccess& access,
+                             bool unlabelled) {
   JobData data;
-  ASSIGN_OR_RETURN(data.train, open(job.train(), TrainingContext(job)));
+  ASSIGN_OR_RETURN(data.train, open(job.train(), TrainingContext(job, access)));
   if (job.has_test()) {
-    DataContext context = TestContext(job);
+    DataContext context = TestContext(job, access);
     context.unlabelled = unlabelled;
     ASSIGN_OR_RETURN(data.test, open(job.test(), context));
   }
@@ -42,19 +43,21 @@ DatasetOpener OpenerFor() {
   };
 }
 
-absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open) {
-  return Open(job, open, /*unlabelled=*/false);
+absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open,
+                                    const DataAccess& access) {
+  return Open(job, open, access, /*unlabelled=*/false);
 }
 
 absl::StatusOr<std::shared_ptr<const DataSource>> OpenTestData(const Job& job,
                                                                const DatasetOpener& open,
+                                                               const DataAccess& access,
                                                                bool unlabelled) {
   if (!job.standardise()) {
-    DataContext context = TestContext(job);
+    DataContext context = TestContext(job, access);
     context.unlabelled = unlabelled;
     return open(job.test(), context);
   }
-  ASSIGN_OR_RETURN(JobData data, Open(job, open, unlabelled));
+  ASSIGN_OR_RETURN(JobData data, Open(job, open, access, unlabelled));
   return std::move(data.test);
 }
 

@@ -25,12 +25,14 @@ using DatasetOpener = std::function<absl::StatusOr<std::shared_ptr<const DataSou
 DatasetOpener OpenerFor();
 
 // Blocks on the disk; errors are the opener's.
-absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open);
+absl::StatusOr<JobData> OpenJobData(const Job& job, const DatasetOpener& open,
+                                    const DataAccess& access);
 
 // The test set alone. Reads the training set only where the job standardises.
 // The job has a test set, of which `unlabelled` says that nobody knows labels.
 absl::StatusOr<std::shared_ptr<const DataSource>> OpenTestData(const Job& job,
                                                                const DatasetOpener& open,
+                                                               const DataAccess& access,
                                                                bool unlabelled = false);
 
 }  // namespace monsoon

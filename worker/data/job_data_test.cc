@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/data/access/data_access.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
@@ -73,7 +74,7 @@ Job StandardisedJob() {
 
 TEST(JobDataTest, StandardisesWithTheNumbersOfTheTrainingSet) {
   const Job job = StandardisedJob();
-  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   const std::vector<float> train = Read(*data.train);
   const std::vector<float> test = Read(*data.test);
   for (size_t feature = 0; feature < 2; ++feature) {
@@ -101,9 +102,9 @@ TEST(JobDataTest, StandardisesWithTheNumbersOfTheTrainingSet) {
 
 TEST(JobDataTest, WithoutTheSettingValuesStayAsTheyAre) {
   Job job = StandardisedJob();
-  ASSERT_OK_AND_ASSIGN(const JobData with, OpenJobData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const JobData with, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   job.set_standardise(false);
-  ASSERT_OK_AND_ASSIGN(const JobData without, OpenJobData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const JobData without, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   EXPECT_EQ(Read(*without.train)[9], 9.0f);
   EXPECT_EQ(Read(*without.test)[5], 77.0f);
   EXPECT_NE(with.train->Fingerprint(), without.train->Fingerprint());
@@ -113,22 +114,22 @@ TEST(JobDataTest, WithoutTheSettingValuesStayAsTheyAre) {
 // set is other data.
 TEST(JobDataTest, TheFingerprintOfTheTestSetTellsTheTrainingSet) {
   Job job = StandardisedJob();
-  ASSERT_OK_AND_ASSIGN(const auto test, OpenTestData(job, OpenerFor()));
-  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const auto test, OpenTestData(job, OpenerFor(), DataAccess::Own()));
+  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   EXPECT_EQ(test->Fingerprint(), data.test->Fingerprint());
   EXPECT_EQ(Read(*test), Read(*data.test));
   job.mutable_train()->set_limit(4);
-  ASSERT_OK_AND_ASSIGN(const auto other, OpenTestData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const auto other, OpenTestData(job, OpenerFor(), DataAccess::Own()));
   EXPECT_NE(test->Fingerprint(), other->Fingerprint());
 }
 
 TEST(JobDataTest, AMissingTrainingSetIsNamedWhereItsNumbersAreNeeded) {
   Job job = StandardisedJob();
   job.mutable_train()->mutable_npy()->set_images("/nowhere/train.npy");
-  EXPECT_THAT(OpenTestData(job, OpenerFor()).status(),
+  EXPECT_THAT(OpenTestData(job, OpenerFor(), DataAccess::Own()).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/train.npy")));
   job.set_standardise(false);
-  EXPECT_OK(OpenTestData(job, OpenerFor()));
+  EXPECT_OK(OpenTestData(job, OpenerFor(), DataAccess::Own()));
 }
 
 }  // namespace

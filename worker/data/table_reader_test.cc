@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/data/scan_values.h"
@@ -62,7 +63,7 @@ TEST_F(TableReaderTest, CsvAndLibsvmAndArraysAreTheSame) {
   const Job job = Parse(
       "model { input_shape: 2 } train { csv { file: '@t.csv' label: 'kind' } scale: 2 }"
       "test { libsvm { file: '@t.svm' } scale: 2 }");
-  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const JobData data, OpenJobData(job, OpenerFor(), DataAccess::Own()));
   EXPECT_EQ(data.train->Fingerprint(), data.test->Fingerprint());
   EXPECT_EQ(data.train->Fingerprint(),
             InMemoryDataset({}, {0.1f, -2.0f, 0.0f, 3e5f}, std::vector<uint32_t>{1, 0},
@@ -79,15 +80,15 @@ TEST_F(TableReaderTest, TheTestSetHasTheTrainingSetsClassesColumnsAndMeans) {
       "model { input_shape: 2 } "
       "train { csv { file: '@train.csv' label: 'kind' missing_mean: true } } "
       "test { csv { file: '@test.csv' label: 'kind' missing_mean: true } } ";
-  ASSERT_OK_AND_ASSIGN(JobData data, OpenJobData(Parse(text), OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(JobData data, OpenJobData(Parse(text), OpenerFor(), DataAccess::Own()));
   EXPECT_THAT(Values(*data.test, &batch_), ElementsAre(5, 10, 2, 7));
   EXPECT_THAT(batch_.labels, ElementsAre(1, 1));
   // (1, 3) has mean 2 and deviation 1; y is 10 in both.
-  ASSERT_OK_AND_ASSIGN(const auto scaled,
-                       OpenTestData(Parse(text + "standardise: true"), OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const auto scaled, OpenTestData(Parse(text + "standardise: true"),
+                                                       OpenerFor(), DataAccess::Own()));
   EXPECT_THAT(Values(*scaled, &batch_), ElementsAre(3, 0, 0, 0));
   Write("test.csv", "kind,y,x\npear,1,5\nplum,7,1\n");
-  EXPECT_THAT(OpenJobData(Parse(text), OpenerFor()),
+  EXPECT_THAT(OpenJobData(Parse(text), OpenerFor(), DataAccess::Own()),
               StatusIs(kInvalid, HasSubstr("test.csv:3: column \"kind\": \"plum\" is none of")));
 }
 
@@ -100,21 +101,22 @@ TEST_F(TableReaderTest, WordsOfATestSetAreNumberedByTheTrainingSetsNames) {
       "model { input_shape: 1 } train { libsvm { file: '@train.svm' } "
       "class_name: 'horse' class_name: 'cat' } " +
       test);
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenTestData(named, OpenerFor()));
+  ASSERT_OK_AND_ASSIGN(const auto source, OpenTestData(named, OpenerFor(), DataAccess::Own()));
   Values(*source, &batch_);
   EXPECT_THAT(batch_.labels, ElementsAre(0, 1));
-  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(named.test(), TestContext(named)));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info,
+                       DescribeDataset(named.test(), TestContext(named, DataAccess::Own())));
   EXPECT_THAT(info.class_names, ElementsAre("horse", "cat"));
   // Nobody says which number a word is.
   const Job bare =
       Parse("model { input_shape: 1 } train { libsvm { file: '@train.svm' } } " + test);
-  EXPECT_THAT(OpenTestData(bare, OpenerFor()),
+  EXPECT_THAT(OpenTestData(bare, OpenerFor(), DataAccess::Own()),
               StatusIs(kInvalid, HasSubstr("\"horse\" is no class: the training set's labels are "
                                            "whole numbers")));
   Job other = named;
   other.mutable_test()->add_class_name("cat");
   other.mutable_test()->add_class_name("horse");
-  EXPECT_THAT(OpenTestData(other, OpenerFor()),
+  EXPECT_THAT(OpenTestData(other, OpenerFor(), DataAccess::Own()),
               StatusIs(kInvalid, HasSubstr("class_name differs from the training set's classes "
                                            "horse, cat")));
 }
@@ -163,7 +165,8 @@ TEST_F(TableReaderTest, TargetsAndWeights) {
   const Job job = Parse(
       "model { input_shape: 1 } "
       "train { csv { file: '@t.csv' target: 'z' target: 'y' weight: 'w' } }");
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
+  ASSERT_OK_AND_ASSIGN(const auto source,
+                       OpenDataset(job.train(), TrainingContext(job, DataAccess::Own())));
   EXPECT_EQ(source->format(),
             (SampleFormat{.values = 1, .labels = 0, .targets = 2, .weighted = true}));
   EXPECT_THAT(Values(*source, &batch_), ElementsAre(1, 2));
@@ -176,7 +179,8 @@ TEST_F(TableReaderTest, LibsvmOfARegressionHasATarget) {
   const Job job = Parse(
       "model { input_shape: 3 } train { libsvm { file: '@t.svm' "
       "regression: true } }");
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenDataset(job.train(), TrainingContext(job)));
+  ASSERT_OK_AND_ASSIGN(const auto source,
+                       OpenDataset(job.train(), TrainingContext(job, DataAccess::Own())));
   EXPECT_THAT(Values(*source, &batch_), ElementsAre(0, 4, 0));
   EXPECT_THAT(batch_.targets.span(), ElementsAre(-1.5f));
 }
@@ -187,8 +191,9 @@ TEST_F(TableReaderTest, SamplesToPredictForNeedNoLabel) {
   const Job job = Parse(
       "model { input_shape: 1 } train { csv { file: '@train.csv' label: 'kind' } }"
       "test { csv { file: '@new.csv' label: 'kind' } }");
-  EXPECT_FALSE(OpenTestData(job, OpenerFor()).ok());
-  ASSERT_OK_AND_ASSIGN(const auto source, OpenTestData(job, OpenerFor(), /*unlabelled=*/true));
+  EXPECT_FALSE(OpenTestData(job, OpenerFor(), DataAccess::Own()).ok());
+  ASSERT_OK_AND_ASSIGN(const auto source,
+                       OpenTestData(job, OpenerFor(), DataAccess::Own(), /*unlabelled=*/true));
   EXPECT_THAT(Values(*source, &batch_), ElementsAre(7));
   EXPECT_THAT(batch_.labels, ElementsAre(0));
 }
@@ -196,7 +201,8 @@ TEST_F(TableReaderTest, SamplesToPredictForNeedNoLabel) {
 TEST_F(TableReaderTest, DescribesWithoutKeepingValues) {
   Write("t.csv", "x,y,kind\n1,2,no\n3,4,yes\n5,6,no\n");
   const Job job = Parse("model { input_shape: 2 } train { csv { file: '@t.csv' label: 'kind' } }");
-  ASSERT_OK_AND_ASSIGN(const DatasetInfo info, DescribeDataset(job.train(), TrainingContext(job)));
+  ASSERT_OK_AND_ASSIGN(const DatasetInfo info,
+                       DescribeDataset(job.train(), TrainingContext(job, DataAccess::Own())));
   EXPECT_EQ(info.examples, 3u);
   EXPECT_THAT(info.sample_shape, ElementsAre(2));
   EXPECT_EQ(info.classes, 2u);
@@ -218,7 +224,7 @@ TEST_F(TableReaderTest, SaysWhatIsMissing) {
   };
   for (const auto& [source, message] : cases) {
     const Job job = Parse(std::string("model { input_shape: 2 } train { ") + source + " }");
-    const auto opened = OpenDataset(job.train(), TrainingContext(job));
+    const auto opened = OpenDataset(job.train(), TrainingContext(job, DataAccess::Own()));
     ASSERT_FALSE(opened.ok()) << source;
     EXPECT_THAT(std::string(opened.status().message()), HasSubstr(message)) << source;
   }

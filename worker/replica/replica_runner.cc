@@ -3,10 +3,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <new>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +14,7 @@
 #include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/data/file_pattern.h"
@@ -83,40 +82,42 @@ absl::Status NoNetwork(const absl::Status& status) {
   return absl::IsInternal(status) ? DeviceError(message) : absl::ResourceExhaustedError(message);
 }
 
-uint64_t StampOfFile(const std::string& file) {
-  struct stat info {};
-  stat(file.c_str(), &info);  // Whoever opens it tells the errors.
-  Fingerprinter stamp;
-  stamp.Add(file);
+// Of folders within folders, which links could make endless.
+constexpr int kMostDepth = 8;
+
+struct stat Nothing() {
+  struct stat nothing {};
+  return nothing;
+}
+
+// Of a folder: with all that lies in it, whose order is chance. Whoever opens it tells the errors.
+uint64_t StampOf(const std::string& path, const DataRoots& roots, int depth = 0) {
+  const struct stat info = roots.Stat(path).value_or(Nothing());
+  Fingerprinter print;
+  print.Add(path);
   for (const auto number :
        {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
         static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
         static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
-    stamp.Add(static_cast<uint64_t>(number));
+    print.Add(static_cast<uint64_t>(number));
   }
-  return stamp.value();
-}
-
-// Of a folder: with all that lies in it, whose order is chance.
-uint64_t StampOf(const std::string& path) {
-  uint64_t stamp = StampOfFile(path);
-  std::error_code error;
-  for (std::filesystem::recursive_directory_iterator
-           at(path, std::filesystem::directory_options::follow_directory_symlink, error),
-       end;
-       !error && at != end; at.increment(error)) {
-    stamp += StampOfFile(at->path());
+  uint64_t stamp = print.value();
+  if (S_ISDIR(info.st_mode) && depth < kMostDepth) {
+    const auto names = roots.Names(path);
+    for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+      stamp += StampOf(absl::StrCat(path, "/", name), roots, depth + 1);
+    }
   }
   return stamp;
 }
 
 // Differs for another description, and for a file that was replaced or written.
-std::string FilesKey(Dataset dataset) {
+std::string FilesKey(Dataset dataset, const DataRoots& roots) {
   std::string key = absl::StrCat(":", dataset.SerializeAsString());
   VisitPaths(&dataset, [&](std::string* path) {
-    const absl::StatusOr<std::vector<std::string>> files = FilesOf(*path);
+    const absl::StatusOr<std::vector<std::string>> files = FilesOf(*path, roots);
     for (const std::string& file : files.ok() ? *files : std::vector<std::string>()) {
-      absl::StrAppend(&key, ":", StampOf(file));
+      absl::StrAppend(&key, ":", StampOf(file, roots));
     }
   });
   return key;
@@ -124,8 +125,8 @@ std::string FilesKey(Dataset dataset) {
 
 std::string DatasetKey(const Dataset& dataset, const DataContext& context) {
   return absl::StrCat(absl::StrJoin(context.input_shape, ","), ":", context.id_limit, ":",
-                      context.targets_are_shares, FilesKey(dataset),
-                      context.training ? FilesKey(*context.training) : "");
+                      context.targets_are_shares, FilesKey(dataset, context.access.roots),
+                      context.training ? FilesKey(*context.training, context.access.roots) : "");
 }
 
 }  // namespace
@@ -169,10 +170,12 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (opened_.size() > kDatasetsKept) {
     opened_.clear();
   }
-  ASSIGN_OR_RETURN(resources->data,
-                   OpenJobData(job, [&](const Dataset& dataset, const DataContext& context) {
-                     return Open(dataset, context);
-                   }));
+  ASSIGN_OR_RETURN(resources->data, OpenJobData(
+                                        job,
+                                        [&](const Dataset& dataset, const DataContext& context) {
+                                          return Open(dataset, context);
+                                        },
+                                        DataAccess::ForJobs(options_.data_roots)));
   RETURN_IF_ERROR(MakeGroup(stats, resources));
   ParameterClientOptions client = SessionClientOptions(resources->joined, options_.rpc_deadline,
                                                        options_.replay_window_bytes, stats);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/data/access/data_roots.h"
 #include "common/data/data_context.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/frame_transport.h"
@@ -48,6 +49,8 @@ class ReplicaRunner : public SessionRunner {
     uint32_t devices = 1;
     uint32_t DeviceOf(uint32_t replica) const { return (device_index + replica) % devices; }
     uint64_t device_memory_limit_bytes = 0;  // of each replica; 0: none
+    // Where data files are opened.
+    DataRoots data_roots = DataRoots::Anywhere();
     // What a session keeps of pushes that are not durable; 0: see SessionClientOptions.
     uint64_t replay_window_bytes = 0;
     absl::Duration rpc_deadline = absl::Seconds(10);

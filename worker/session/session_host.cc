@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
+#include "common/base/shorten.h"
 #include "common/base/utf8.h"
 #include "common/memory/freed_memory.h"
 #include "worker/session/replica_stats.h"
@@ -18,6 +19,8 @@ namespace {
 constexpr absl::Duration kAssignmentPoll = absl::Milliseconds(100);
 // A session that ends badly at once must not turn in a tight circle.
 constexpr absl::Duration kRejoinPause = absl::Milliseconds(200);
+// More of a reason the coordinator does not keep.
+constexpr size_t kMostReasonBytes = 4096;
 constexpr int kReportTries = 10;
 constexpr absl::Duration kReportPause = absl::Milliseconds(200);
 
@@ -146,7 +149,7 @@ void SessionHost::ReportFailure(const SessionKey& session, const SessionEnd& end
   ReportFailureRequest request;
   *request.mutable_session() = session;
   request.set_kind(end.failure);
-  request.set_message(ValidUtf8(end.message));
+  request.set_message(ValidUtf8(Shorten(end.message, kMostReasonBytes)));
   for (int i = 0; i < kReportTries && !winding(); ++i) {
     const absl::Status status = work_->ReportFailure(request).status();
     if (status.ok()) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
 #include "common/model/bias_ranges.h"
@@ -40,6 +41,18 @@ SessionEnd ProgramRunner::Run(const Assignment& assignment, StatsCollector* stat
                                std::string(end.status().message())};
 }
 
+namespace {
+
+// Its data are in the program, not in files.
+absl::StatusOr<uint64_t> ExamplesOf(const Job& job) {
+  const DataAccess access = DataAccess::ForJobs(DataRoots::None());
+  ASSIGN_OR_RETURN(const DatasetInfo data,
+                   DescribeDataset(job.train(), TrainingContext(job, access)));
+  return data.examples;
+}
+
+}  // namespace
+
 absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, StatsCollector* stats,
                                                     SessionControl* control) {
   const Job& job = joined.job;
@@ -58,8 +71,8 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
                          options_.clock);
 
-  ASSIGN_OR_RETURN(const DatasetInfo data, DescribeDataset(job.train(), TrainingContext(job)));
-  LeasedBatches batches(job, data.examples);
+  ASSIGN_OR_RETURN(const uint64_t examples, ExamplesOf(job));
+  LeasedBatches batches(job, examples);
   ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables(),
                          TensorSlices(joined.layout, {0, joined.layout.size()}));
   ReplicaGroup::Options group_options;

@@ -1,12 +1,11 @@
 #include "common/data/image/image_folder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -19,48 +18,22 @@
 namespace monsoon {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr std::streamoff kMaxImageFileBytes = 1 << 30;
+constexpr off_t kMaxImageFileBytes = 1 << 30;
 
 absl::Status InvalidPath(const std::string& path, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", message));
 }
 
-absl::Status SystemError(const std::string& path, const std::error_code& error) {
-  const std::string message = absl::StrCat("cannot read ", path, ": ", error.message(),
-                                           error == std::errc::not_a_directory
-                                               ? "; the path of an image folder is that of a folder"
-                                               : "");
-  return error == std::errc::no_such_file_or_directory ? absl::NotFoundError(message)
-         : error == std::errc::permission_denied       ? absl::PermissionDeniedError(message)
-                                                       : absl::InvalidArgumentError(message);
-}
+using Entry = DataRoots::Entry;
 
-struct Entry {
-  std::string name;
-  bool is_folder = false;
-};
-
-// What lies in a folder, in the order of the names' bytes.
-absl::StatusOr<std::vector<Entry>> List(const std::string& path) {
-  std::error_code error;
-  std::vector<Entry> entries;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (!absl::StartsWith(name, ".")) {
-      const bool is_folder = at->is_directory(error);
-      if (error) {  // increment() would forget it
-        return SystemError(at->path().string(), error);
-      }
-      entries.push_back({name, is_folder});
-    }
+// What lies in a folder and is not hidden.
+absl::StatusOr<std::vector<Entry>> List(const std::string& path, const DataRoots& roots) {
+  ASSIGN_OR_RETURN(const struct stat info, roots.Stat(path));
+  if (!S_ISDIR(info.st_mode)) {
+    return InvalidPath(path, "not a folder; the path of an image folder is that of a folder");
   }
-  if (error) {
-    return SystemError(path, error);
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  ASSIGN_OR_RETURN(std::vector<Entry> entries, roots.List(path));
+  std::erase_if(entries, [](const Entry& entry) { return absl::StartsWith(entry.name, "."); });
   return entries;
 }
 
@@ -72,8 +45,9 @@ bool IsImageName(const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ClassFolders(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path));
+absl::StatusOr<std::vector<std::string>> ClassFolders(const std::string& path,
+                                                      const DataRoots& roots) {
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path, roots));
   std::vector<std::string> folders;
   for (const Entry& entry : entries) {
     if (entry.is_folder) {
@@ -107,8 +81,8 @@ absl::Status CheckParts(const ImageFolderSource& source) {
 
 // Adds those of a class that are of the set.
 absl::Status AddClass(const ImageFolderSource& source, const std::string& path, uint32_t label,
-                      ImageFolder* folder) {
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path));
+                      const DataRoots& roots, ImageFolder* folder) {
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path, roots));
   uint32_t number = 0;
   for (const Entry& entry : entries) {
     const std::string file = path + "/" + entry.name;
@@ -131,9 +105,10 @@ absl::Status AddClass(const ImageFolderSource& source, const std::string& path, 
 }  // namespace
 
 absl::StatusOr<ImageFolder> ListImages(const ImageFolderSource& source,
-                                       std::span<const std::string> class_names, uint64_t limit) {
+                                       std::span<const std::string> class_names, uint64_t limit,
+                                       const DataRoots& roots) {
   RETURN_IF_ERROR(CheckParts(source));
-  ASSIGN_OR_RETURN(const std::vector<std::string> folders, ClassFolders(source.path()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> folders, ClassFolders(source.path(), roots));
   ImageFolder result;
   result.class_names.assign(class_names.begin(), class_names.end());
   if (class_names.empty()) {
@@ -151,7 +126,7 @@ absl::StatusOr<ImageFolder> ListImages(const ImageFolderSource& source,
     const std::string& name = result.class_names[label];
     if (std::binary_search(folders.begin(), folders.end(), name)) {
       RETURN_IF_ERROR(AddClass(source, absl::StrCat(source.path(), "/", name),
-                               static_cast<uint32_t>(label), &result));
+                               static_cast<uint32_t>(label), roots, &result));
     }
   }
   if (limit != 0 && limit < result.files.size()) {
@@ -164,13 +139,14 @@ absl::StatusOr<ImageFolder> ListImages(const ImageFolderSource& source,
   return result;
 }
 
-absl::StatusOr<ImageFolder> ListUnlabelledImages(const std::string& path, uint64_t limit) {
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path));
+absl::StatusOr<ImageFolder> ListUnlabelledImages(const std::string& path, uint64_t limit,
+                                                 const DataRoots& roots) {
+  ASSIGN_OR_RETURN(const std::vector<Entry> entries, List(path, roots));
   ImageFolder result;
   for (const Entry& entry : entries) {
     const std::string file = path + "/" + entry.name;
     if (entry.is_folder) {
-      RETURN_IF_ERROR(AddClass({}, file, 0, &result));
+      RETURN_IF_ERROR(AddClass({}, file, 0, roots, &result));
     } else if (IsImageName(entry.name)) {
       result.files.push_back(file);
     }
@@ -185,35 +161,38 @@ absl::StatusOr<ImageFolder> ListUnlabelledImages(const std::string& path, uint64
   return result;
 }
 
-absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path) {
-  std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) {
-    return InvalidPath(path, "not a file");
+absl::StatusOr<std::vector<uint8_t>> ReadWholeFile(const std::string& path,
+                                                   const DataRoots& roots) {
+  ASSIGN_OR_RETURN(const UniqueFd file, roots.OpenFile(path));
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
   }
-  errno = 0;
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) {
-    return SystemError(path, std::error_code(errno, std::generic_category()));
+  if (info.st_size > kMaxImageFileBytes) {
+    return InvalidPath(path, absl::StrCat("a file of ", info.st_size,
+                                          " bytes; an image has at most ", kMaxImageFileBytes));
   }
-  const std::streamoff size = in.tellg();
-  if (size < 0 || size > kMaxImageFileBytes) {
-    return InvalidPath(path, absl::StrCat("a file of ", size, " bytes; an image has at most ",
-                                          kMaxImageFileBytes));
-  }
-  std::vector<uint8_t> bytes(static_cast<size_t>(size));
-  in.seekg(0);
-  if (!in.read(reinterpret_cast<char*>(bytes.data()), size)) {
-    if (errno == 0) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(info.st_size));
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got = read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return absl::DataLossError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+    }
+    if (got == 0) {
       return absl::DataLossError(absl::StrCat(path, ": the file ended while it was read"));
     }
-    return SystemError(path, std::error_code(errno, std::generic_category()));
+    done += static_cast<size_t>(got);
   }
   return bytes;
 }
 
-absl::Status ReadImage(const std::string& path, std::span<const uint32_t> shape,
-                       std::span<uint8_t> out) {
-  ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadWholeFile(path));
+absl::Status ReadImage(const std::string& path, const DataRoots& roots,
+                       std::span<const uint32_t> shape, std::span<uint8_t> out) {
+  ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadWholeFile(path, roots));
   ASSIGN_OR_RETURN(const Image image, DecodeImage(bytes, path));
   FitImage(image, shape[0], shape[1], shape[2], out);
   return absl::OkStatus();

@@ -44,7 +44,7 @@ class ImageFolderTest : public ::testing::Test {
 
   absl::StatusOr<ImageFolder> List(const std::vector<std::string>& class_names = {},
                                    uint64_t limit = 0) {
-    return ListImages(source_, class_names, limit);
+    return ListImages(source_, class_names, limit, DataRoots::Anywhere());
   }
 
   fs::path root_;
@@ -97,12 +97,14 @@ TEST_F(ImageFolderTest, ImagesWithoutClassesLieAnywhere) {
   Write("b.png");
   Write("a/z.png");
   Write("notes.txt");
-  ASSERT_OK_AND_ASSIGN(const ImageFolder folder, ListUnlabelledImages(root_, 0));
+  ASSERT_OK_AND_ASSIGN(const ImageFolder folder,
+                       ListUnlabelledImages(root_, 0, DataRoots::Anywhere()));
   EXPECT_THAT(Names(folder), ElementsAre("a/z.png", "b.png"));
   EXPECT_THAT(folder.labels, ElementsAre(0, 0));
-  EXPECT_THAT(Names(*ListUnlabelledImages(root_, 1)), ElementsAre("a/z.png"));
+  EXPECT_THAT(Names(*ListUnlabelledImages(root_, 1, DataRoots::Anywhere())),
+              ElementsAre("a/z.png"));
   fs::create_directories(root_ / "empty");
-  EXPECT_THAT(ListUnlabelledImages(root_ / "empty", 0),
+  EXPECT_THAT(ListUnlabelledImages(root_ / "empty", 0, DataRoots::Anywhere()),
               StatusIs(kInvalid, HasSubstr("there are no images")));
 }
 
@@ -123,12 +125,14 @@ TEST_F(ImageFolderTest, NamesWhatDoesNotBelong) {
 TEST_F(ImageFolderTest, ReadsImagesInTheModelsSize) {
   Write("a/x.png", PngFile(4, 2, 1, {10, 20, 30, 40, 50, 60, 70, 80}));
   std::vector<uint8_t> out(3);
-  ASSERT_OK(ReadImage(root_ / "a/x.png", std::vector<uint32_t>{3, 1, 1}, out));
+  ASSERT_OK(
+      ReadImage(root_ / "a/x.png", DataRoots::Anywhere(), std::vector<uint32_t>{3, 1, 1}, out));
   EXPECT_THAT(out, ElementsAre(45, 45, 45));  // (20 + 30 + 60 + 70) / 4
-  EXPECT_THAT(ReadImage(root_ / "a", std::vector<uint32_t>{3, 1, 1}, out),
-              StatusIs(kInvalid, HasSubstr("/a: not a file")));
-  EXPECT_THAT(ReadImage(root_ / "b.png", std::vector<uint32_t>{3, 1, 1}, out),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/b.png")));
+  EXPECT_THAT(ReadImage(root_ / "a", DataRoots::Anywhere(), std::vector<uint32_t>{3, 1, 1}, out),
+              StatusIs(kInvalid, HasSubstr("/a: it is a directory")));
+  EXPECT_THAT(
+      ReadImage(root_ / "b.png", DataRoots::Anywhere(), std::vector<uint32_t>{3, 1, 1}, out),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("/b.png")));
 }
 
 TEST(ImageShapeTest, AsksForOneOrThreeChannels) {

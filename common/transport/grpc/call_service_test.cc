@@ -200,6 +200,10 @@ TEST_F(CallServiceTest, AnswersAndRefuses) {
                         });
   Start({}, std::move(calls));
   JobRequest request;
+  request.set_job(std::string(1000, 'x'));
+  EXPECT_THAT(Call(channel_, "/test/Start", request.SerializeAsString()),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("job has 1000 bytes; at most 256 are taken")));
   request.set_job("gpt-1");
   ASSERT_OK_AND_ASSIGN(const std::string reply,
                        Call(channel_, "/test/Start", request.SerializeAsString()));

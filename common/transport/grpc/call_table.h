@@ -20,9 +20,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/status.h"
 #include "common/security/caller.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/faulty_call.h"
+#include "common/transport/grpc/request_limits.h"
 
 namespace monsoon {
 
@@ -36,6 +38,7 @@ class CallTable {
   // `method` is "/package.Service/Method" and is added once.
   void AddBytes(std::string method, Serve serve);
 
+  // A request whose texts are too long (CheckRequestLimits) is refused before.
   // `serve` takes a Request, or a Caller and a Request, and gives absl::StatusOr of its reply, or
   // absl::Status where the reply is empty. `faults`, which outlives the table, may lose a call at
   // either end.
@@ -63,6 +66,7 @@ void CallTable::Add(std::string method, FaultInjector* faults, Function serve) {
                    "the request cannot be read: it is of another version, or a text in it is not "
                    "UTF-8");
              }
+             RETURN_IF_ERROR(CheckRequestLimits(request));
              auto reply = CallWithFaults(faults, [&] {
                if constexpr (std::is_invocable_v<Function, const Caller&, const Request&>) {
                  return serve(caller, request);
