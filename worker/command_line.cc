@@ -186,14 +186,14 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
   command.worker.cluster = std::move(loaded.cluster);
   RETURN_IF_ERROR(TakeTask(given.cluster_file, given.task, given.settings, &command.worker));
   const Cluster& cluster = command.worker.cluster;
-  ASSIGN_OR_RETURN(command.worker.tls, OwnTls({.cluster = cluster.name(),
-                                               .coordinator = cluster.coordinator().address(),
-                                               .role = Role::kWorker,
-                                               .name = command.worker.guest != 0
-                                                           ? ""
-                                                           : absl::StrCat(command.worker.task),
-                                               .insecure = command.worker.insecure},
-                                              &SystemEnvironmentVariable));
+  ASSIGN_OR_RETURN(
+      command.worker.tls,
+      OwnTls({.cluster = cluster.name(),
+              .coordinator = cluster.coordinator().address(),
+              .role = Role::kWorker,
+              .name = command.worker.guest != 0 ? "" : absl::StrCat(command.worker.task),
+              .insecure = command.worker.insecure},
+             &SystemEnvironmentVariable));
   return command;
 }
 

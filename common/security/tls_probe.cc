@@ -15,7 +15,6 @@
 #include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
-#include "common/config/address.h"
 #include "common/process/unique_fd.h"
 #include "common/security/certificate.h"
 #include "common/security/identity.h"
@@ -81,16 +80,11 @@ absl::StatusOr<UniqueFd> ConnectOne(const addrinfo& address, absl::Time end) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> Connect(const std::string& text, absl::Time end) {
-  ASSIGN_OR_RETURN(const Address address, ParseAddress(text));
-  if (address.kind != Address::Kind::kTcp) {
-    return absl::InvalidArgumentError(absl::StrCat(text, " is no host:port"));
-  }
+absl::StatusOr<UniqueFd> Connect(const std::string& host, uint16_t port, absl::Time end) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &wanted, &found);
+  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &wanted, &found);
   const OwnedAddresses addresses(found);
   if (error != 0) {
     return absl::UnavailableError("its host name is not known");
@@ -173,11 +167,11 @@ absl::Status Drive(SSL* tls, int fd, absl::Time end, Operation operation) {
 
 }  // namespace
 
-absl::StatusOr<ProbedServer> ProbeTls(const std::string& address,
+absl::StatusOr<ProbedServer> ProbeTls(const std::string& host, uint16_t port,
                                       const std::optional<Credential>& credential,
                                       absl::Duration deadline) {
   const absl::Time end = absl::Now() + deadline;
-  ASSIGN_OR_RETURN(const UniqueFd fd, Connect(address, end));
+  ASSIGN_OR_RETURN(const UniqueFd fd, Connect(host, port, end));
   ASSIGN_OR_RETURN(const OwnedTlsContext context, MakeContext(credential));
   const OwnedTls tls(SSL_new(context.get()));
   CHECK(tls != nullptr && SSL_set_fd(tls.get(), fd.get()) == 1);

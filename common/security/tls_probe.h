@@ -7,6 +7,7 @@
 // Plain functions. Block for the deadline at most, and for the resolver.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -24,9 +25,8 @@ struct ProbedServer {
   absl::Status refusal;
 };
 
-// `address` is host:port. `credential`: what we show; none: nothing. Unavailable where nobody
-// answers, in plain words.
-absl::StatusOr<ProbedServer> ProbeTls(const std::string& address,
+// `credential`: what we show; none: nothing. Unavailable where nobody answers, in plain words.
+absl::StatusOr<ProbedServer> ProbeTls(const std::string& host, uint16_t port,
                                       const std::optional<Credential>& credential,
                                       absl::Duration deadline);
 

@@ -11,7 +11,6 @@
 #include "common/base/status.h"
 #include "common/config/address.h"
 #include "common/security/peer_verifier.h"
-#include "common/security/tls_probe.h"
 
 namespace monsoon {
 namespace {
@@ -28,11 +27,8 @@ bool IsKept(const CredentialStore& store, const std::string& cluster) {
 absl::StatusOr<std::optional<std::string>> ClusterAt(const std::string& address,
                                                      const std::vector<std::string>& clusters,
                                                      const CredentialStore& store) {
-  absl::StatusOr<ProbedServer> server = ProbeTls(address, std::nullopt, kProbe);
-  if (!server.ok()) {
-    return Annotate(server.status(), absl::StrCat("coordinator at ", address, " not reached"));
-  }
-  if (!server->speaks_tls) {
+  ASSIGN_OR_RETURN(const ProbedServer server, ProbeCoordinator(address, std::nullopt, kProbe));
+  if (!server.speaks_tls) {
     return std::optional<std::string>();
   }
   for (const std::string& cluster : clusters) {
@@ -44,7 +40,7 @@ absl::StatusOr<std::optional<std::string>> ClusterAt(const std::string& address,
     const absl::StatusOr<PeerVerifier> verifier =
         PeerVerifier::Create(authority.ok() ? authority->certificate() : member->authority);
     // One that has ended is of the cluster still; the connection will say so.
-    if (verifier.ok() && verifier->VerifySigned(server->chain).ok()) {
+    if (verifier.ok() && verifier->VerifySigned(server.chain).ok()) {
       return std::optional<std::string>(cluster);
     }
   }
@@ -84,6 +80,20 @@ absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
   ASSIGN_OR_RETURN(const std::string file,
                    store->ObtainFile({options.role, options.name, cluster, ""}, {}, absl::Now()));
   return Tls::Open(file);
+}
+
+absl::StatusOr<ProbedServer> ProbeCoordinator(const std::string& address,
+                                              const std::optional<Credential>& credential,
+                                              absl::Duration deadline) {
+  ASSIGN_OR_RETURN(const Address parsed, ParseAddress(address));
+  if (parsed.kind != Address::Kind::kTcp) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("coordinator at ", address, ": the address is no host:port"));
+  }
+  absl::StatusOr<ProbedServer> server = ProbeTls(parsed.host, parsed.port, credential, deadline);
+  return server.ok()
+             ? server
+             : Annotate(server.status(), absl::StrCat("coordinator at ", address, " not reached"));
 }
 
 bool HasCredential(const std::string& cluster, const CredentialStore::Variables& variables) {

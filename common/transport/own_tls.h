@@ -6,11 +6,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/security/credential_file.h"
 #include "common/security/credential_store.h"
 #include "common/security/identity.h"
+#include "common/security/tls_probe.h"
 #include "common/transport/grpc/tls.h"
 
 namespace monsoon {
@@ -31,6 +35,11 @@ struct OwnTlsOptions {
 // name, that its coordinator does not answer, or that this user has no credential for it.
 absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
                                             const CredentialStore::Variables& variables);
+
+// ProbeTls of a coordinator's address, which must be host:port. Errors name it.
+absl::StatusOr<ProbedServer> ProbeCoordinator(const std::string& address,
+                                              const std::optional<Credential>& credential,
+                                              absl::Duration deadline);
 
 // Whether this user has any credential of the cluster on this host.
 bool HasCredential(const std::string& cluster, const CredentialStore::Variables& variables);

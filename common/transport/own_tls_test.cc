@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/security/testing/members.h"
-#include "common/security/tls_probe.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "common/transport/grpc/call_table.h"
@@ -112,7 +111,7 @@ TEST_F(OwnTlsTest, AProbeTellsWhyItIsNotTaken) {
                        Tls::Open(lab_.File(Role::kCoordinator, "0")));
   Serve(server_tls);
   const auto probe = [&](const std::optional<Credential>& shown) {
-    return ProbeTls(server_->address(), shown, absl::Seconds(5));
+    return ProbeCoordinator(server_->address(), shown, absl::Seconds(5));
   };
   ASSERT_OK_AND_ASSIGN(const ProbedServer taken, probe(lab_.Issue(Role::kViewer, "eve")));
   EXPECT_TRUE(taken.speaks_tls);

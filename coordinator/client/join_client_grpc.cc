@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
-#include "common/security/tls_probe.h"
 #include "common/transport/grpc/channel.h"
 #include "common/transport/grpc/tls.h"
 #include "common/transport/grpc/unary_call.h"
+#include "common/transport/own_tls.h"
 #include "coordinator/client/join_client.h"
 #include "proto/member.grpc.pb.h"
 
@@ -21,17 +21,14 @@ class TlsJoinClient : public JoinClient {
   explicit TlsJoinClient(absl::Duration deadline) : deadline_(deadline) {}
 
   absl::StatusOr<std::string> FetchAuthority(const std::string& address) override {
-    absl::StatusOr<ProbedServer> server = ProbeTls(address, std::nullopt, deadline_);
-    if (!server.ok()) {
-      return Annotate(server.status(), absl::StrCat("coordinator at ", address, " not reached"));
-    }
-    if (!server->speaks_tls) {
+    ASSIGN_OR_RETURN(ProbedServer server, ProbeCoordinator(address, std::nullopt, deadline_));
+    if (!server.speaks_tls) {
       return absl::FailedPreconditionError(absl::StrCat(
           "what answers at ", address,
           " speaks no TLS: it is no coordinator, or it was started with --insecure or before "
           "`coordinator cluster init` on its host; start it anew there"));
     }
-    return std::move(server->chain);
+    return std::move(server.chain);
   }
 
   absl::StatusOr<JoinReply> Join(const std::string& address, const std::string& authority,
@@ -43,7 +40,8 @@ class TlsJoinClient : public JoinClient {
         UnaryCall(channel, stub.get(), &Stub::Join, request, deadline_, address);
     // While no token is of use, it takes no connection of who has no certificate.
     if (absl::IsUnavailable(reply.status())) {
-      const absl::StatusOr<ProbedServer> server = ProbeTls(address, std::nullopt, deadline_);
+      const absl::StatusOr<ProbedServer> server =
+          ProbeCoordinator(address, std::nullopt, deadline_);
       if (server.ok() && server->speaks_tls && !server->refusal.ok()) {
         return absl::PermissionDeniedError(
             absl::StrCat("the coordinator at ", address,

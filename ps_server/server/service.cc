@@ -90,7 +90,8 @@ CallTable ParameterServerService::Calls() {
       &calls);
   Add<ReduceRateRequest>(
       "ReduceRate",
-      [this](const ReduceRateRequest& request) { return parts_.shard->ReduceRate(request); }, &calls);
+      [this](const ReduceRateRequest& request) { return parts_.shard->ReduceRate(request); },
+      &calls);
   Add<VectorRequest>(
       "Vector", [this](const VectorRequest& request) { return Vector(request); }, &calls);
   return calls;
@@ -146,7 +147,8 @@ absl::StatusOr<RestoreShardJobReply> ParameterServerService::RestoreJob(
 absl::Status ParameterServerService::DeleteJob(const DeleteShardJobRequest& request) {
   RETURN_IF_ERROR(
       parts_.shard->DeleteJob(request.job(), request.job_term(), request.term(), request.call()));
-  return parts_.keeper == nullptr ? absl::OkStatus() : parts_.keeper->Delete(request.job(), request.job_term());
+  return parts_.keeper == nullptr ? absl::OkStatus()
+                                  : parts_.keeper->Delete(request.job(), request.job_term());
 }
 
 absl::StatusOr<CheckpointReply> ParameterServerService::Checkpoint(

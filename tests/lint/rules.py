@@ -147,7 +147,7 @@ MAX_FUNCTION_LINES = 60
 
 # Classes that are wider: {class: what it has, and why it is no more than one class}.
 WIDE_CLASSES = {
-    "Stream": {"members": 27, "why": "gRPC's stream with what is read, written and awaited"},
+    "Stream": {"members": 24, "why": "gRPC's stream with what is read, written and awaited"},
     "Trainer": {"members": 22, "why": "training in one process has all parts at once"},
     "testing::FakeShards": {"members": 23, "why": "a test sets each answer by its name"},
     "cuda::Engine": {"methods": 41, "members": 39,

@@ -70,6 +70,15 @@ class AsyncService final : public grpc::Service {
   }
 };
 
+// What all streams of a server share.
+struct Home {
+  AsyncService service;
+  FrameServer* frames = nullptr;
+  grpc::ServerCompletionQueue* queue = nullptr;
+  const Guard* guard = nullptr;
+  InFlight streams;
+};
+
 // One stream, from before a client comes. Deletes itself after its last
 // operation.
 //
@@ -83,29 +92,23 @@ class Stream final : public MessageBudget::Holder {
  public:
   enum class Op { kAccept, kTurn, kGiveWay, kRead, kWrite, kDelay, kFinish };
 
-  // `streams` counts this until its end.
-  Stream(AsyncService* service, FrameServer* frames, grpc::ServerCompletionQueue* queue,
-         const Guard* guard, InFlight* streams)
-      : streams_(streams),
-        counted_(streams),
-        service_(service),
-        frames_(frames),
-        queue_(queue),
-        guard_(guard),
-        stream_(&context_) {
+  // `home` outlives this, and counts it until its end.
+  explicit Stream(Home* home) : home_(home), counted_(&home->streams), stream_(&context_) {
     ++outstanding_;
-    service->Request(&context_, &stream_, queue, &accept_);
+    home->service.Request(&context_, &stream_, home->queue, &accept_);
   }
 
-  ~Stream() { frames_->budget()->Leave(this, Clock::Real()->Now()); }
+  ~Stream() { home_->frames->budget()->Leave(this, Clock::Real()->Now()); }
 
-  void Granted() override { turn_alarm_.Set(queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &turn_); }
+  void Granted() override {
+    turn_alarm_.Set(home_->queue, gpr_time_0(GPR_CLOCK_MONOTONIC), &turn_);
+  }
 
   // While it is connected and idle, or stuck: a read or a write is outstanding.
   void GiveWay(bool stuck) override {
     stuck_ = stuck_ || stuck;
     ++outstanding_;
-    way_alarm_.Set(queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &give_way_);
+    way_alarm_.Set(home_->queue, gpr_time_0(GPR_CLOCK_MONOTONIC), &give_way_);
   }
 
  private:
@@ -175,7 +178,7 @@ class Stream final : public MessageBudget::Holder {
         if (!completion.ok) {
           End(grpc::Status::OK);
         } else if (call_.has_value()) {
-          frames_->budget()->NoteProgress(this, Clock::Real()->Now());
+          home_->frames->budget()->NoteProgress(this, Clock::Real()->Now());
         }
         break;
       case Op::kDelay:
@@ -191,21 +194,22 @@ class Stream final : public MessageBudget::Holder {
   }
 
   void Open() {
-    new Stream(service_, frames_, queue_, guard_, streams_);  // for the next client
-    absl::StatusOr<Caller> caller = guard_->Admit(context_, kFrameMethod);
+    new Stream(home_);  // for the next client
+    absl::StatusOr<Caller> caller = home_->guard->Admit(context_, kFrameMethod);
     if (!caller.ok()) {
       End(ToGrpcStatus(caller.status()));
       return;
     }
     scratch_.SetCaller(*std::move(caller));
-    absl::StatusOr<FrameServer::Admission> admission = frames_->Admit(MessageBudget::Kind::kStream);
+    absl::StatusOr<FrameServer::Admission> admission =
+        home_->frames->Admit(MessageBudget::Kind::kStream);
     if (!admission.ok()) {
       End(ToGrpcStatus(admission.status()));
       return;
     }
     admission_.emplace(*std::move(admission));
     ++outstanding_;  // the turn, which may be granted at once by somebody else
-    if (frames_->budget()->Ask(this, Clock::Real()->Now())) {
+    if (home_->frames->budget()->Ask(this, Clock::Real()->Now())) {
       --outstanding_;
       idle_ = true;
       Read();
@@ -243,28 +247,28 @@ class Stream final : public MessageBudget::Holder {
     if (reading_ended_) {
       End(grpc::Status::OK);
     } else if (!std::exchange(idle_, true) &&
-               !frames_->budget()->NoteIdle(this, Clock::Real()->Now())) {
+               !home_->frames->budget()->NoteIdle(this, Clock::Real()->Now())) {
       End(GaveWay());
     }
   }
 
   void TakeMessage() {
     idle_ = false;
-    if (!frames_->budget()->NoteBusy(this, Clock::Real()->Now())) {
+    if (!home_->frames->budget()->NoteBusy(this, Clock::Real()->Now())) {
       End(GaveWay());
       return;
     }
     if (!serving_.has_value()) {
-      serving_.emplace(frames_->in_flight());
+      serving_.emplace(home_->frames->in_flight());
     }
     frame_.emplace(&incoming_);
     has_message_ = false;
     Read();  // the next one arrives while this one is served
-    call_.emplace(frames_);
+    call_.emplace(home_->frames);
     if (call_->delay() > absl::ZeroDuration()) {
       delaying_ = true;
       ++outstanding_;
-      alarm_.Set(queue_,
+      alarm_.Set(home_->queue,
                  gpr_time_from_nanos(absl::ToInt64Nanoseconds(call_->delay()), GPR_TIMESPAN),
                  &delay_);
     } else {
@@ -273,7 +277,7 @@ class Stream final : public MessageBudget::Holder {
   }
 
   void ServeFrame() {
-    if (const absl::Status status = guard_->CheckMember(scratch_.caller()); !status.ok()) {
+    if (const absl::Status status = home_->guard->CheckMember(scratch_.caller()); !status.ok()) {
       frame_.reset();
       End(ToGrpcStatus(status));
       return;
@@ -303,7 +307,7 @@ class Stream final : public MessageBudget::Holder {
     if (std::exchange(ended_, true)) {
       return;
     }
-    frames_->budget()->NoteEnding(this);
+    home_->frames->budget()->NoteEnding(this);
     alarm_.Cancel();
     call_.reset();
     ready_.reset();
@@ -312,12 +316,8 @@ class Stream final : public MessageBudget::Holder {
     stream_.Finish(status, &finish_);
   }
 
-  InFlight* const streams_;
-  const InFlight::Scope counted_;  // the first member: to the very end
-  AsyncService* const service_;
-  FrameServer* const frames_;
-  grpc::ServerCompletionQueue* const queue_;
-  const Guard* const guard_;
+  Home* const home_;
+  const InFlight::Scope counted_;  // the first after it: to the very end
   QueueTag accept_ = TagOf(Op::kAccept), turn_ = TagOf(Op::kTurn), give_way_ = TagOf(Op::kGiveWay),
            read_ = TagOf(Op::kRead), write_ = TagOf(Op::kWrite), delay_ = TagOf(Op::kDelay),
            finish_ = TagOf(Op::kFinish);
@@ -350,27 +350,27 @@ class Stream final : public MessageBudget::Holder {
 
 class GrpcFrameService final : public FrameService {
  public:
-  explicit GrpcFrameService(FrameServer* frames) : frames_(frames) {}
+  explicit GrpcFrameService(FrameServer* frames) { home_.frames = frames; }
 
-  grpc::Service* service() override { return &service_; }
+  grpc::Service* service() override { return &home_.service; }
 
   void Start(grpc::ServerCompletionQueue* queue, const Guard* guard) override {
+    home_.queue = queue;
+    home_.guard = guard;
     for (unsigned i = 0; i < kAwaitedStreams; ++i) {
-      new Stream(&service_, frames_, queue, guard, &streams_);
+      new Stream(&home_);
     }
   }
 
   void Stop() override {
     // A stream that learns of its end still says so through the queue.
-    while (!streams_.WaitIdle(kStopWarning)) {
+    while (!home_.streams.WaitIdle(kStopWarning)) {
       LOG(WARNING) << "data streams are still ending";
     }
   }
 
  private:
-  FrameServer* const frames_;
-  InFlight streams_;
-  AsyncService service_;
+  Home home_;
 };
 
 }  // namespace
