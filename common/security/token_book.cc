@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/base/utf8.h"
 #include "common/security/digest.h"
@@ -86,7 +87,7 @@ absl::Status Add(const JoinTokenRecord& created, JoinTokens* tokens) {
 }
 
 absl::Status NoSuchToken(absl::StatusCode code, absl::string_view id) {
-  return absl::Status(code, absl::StrCat("there is no token ", id,
+  return absl::Status(code, absl::StrCat("there is no token ", PeerText(id, kMostPeerName),
                                          " in this cluster; it may have ended long ago, or the "
                                          "coordinator has lost its state"));
 }

@@ -57,6 +57,16 @@ TEST_F(CoordinatorReasonsTest, NothingIsSaidWhileNothingIsMissing) {
   EXPECT_THAT(h_.Reason(), IsEmpty());
 }
 
+// Reasons and events go to terminals, and a worker says what it likes.
+TEST_F(CoordinatorReasonsTest, WhatAWorkerSaysOfItsFailureIsFitForATerminal) {
+  StartTraining(PlanWithTest());
+  ASSERT_OK(h_.Fail(0, ReportFailureRequest::DIVERGED,
+                    "loss is nan\x1b]0;title\x07\n" + std::string(10'000, 'x')));
+  EXPECT_THAT(h_.Reason(), AllOf(HasSubstr("loss is nan\\x1b]0;title\\x07\\nxxx"),
+                                 Not(HasSubstr("\n")), Not(HasSubstr("\x1b"))));
+  EXPECT_LT(h_.Reason().size(), 5000u);
+}
+
 // Nothing waits for it yet: who is connected is served.
 TEST_F(CoordinatorReasonsTest, TasksThatOthersMayNotReachAreTold) {
   StartTraining(h_.Plan(2));

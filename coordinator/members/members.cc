@@ -30,6 +30,11 @@ bool HasKey(const MemberRecord& member, const std::string& key) {
          });
 }
 
+absl::Status OnlyFor(const Identity& identity) {
+  return absl::PermissionDeniedError(
+      absl::StrCat(MemberName(identity), " has joined for job ", identity.job, " alone"));
+}
+
 // What a caller is known by; nothing where it does not say who it is.
 const Peer* WorkerOf(const Caller& caller) {
   const bool is_worker =
@@ -294,10 +299,17 @@ absl::Status Members::CheckWorker(const HeartbeatRequest& request, const Caller&
         MemberName(identity), "; start it as that, or join with --task=", request.task()));
   }
   if (!identity.job.empty() && identity.job != request.enters_job()) {
-    return absl::PermissionDeniedError(
-        absl::StrCat(MemberName(identity), " has joined for job ", identity.job, " alone"));
+    return OnlyFor(identity);
   }
   return absl::OkStatus();
+}
+
+absl::Status Members::CheckEnter(const std::string& job, const Caller& caller) const {
+  const Peer* const peer = WorkerOf(caller);
+  if (peer == nullptr || peer->identity.job.empty() || peer->identity.job == job) {
+    return absl::OkStatus();
+  }
+  return OnlyFor(peer->identity);
 }
 
 void Members::NoteWorker(uint32_t worker, const Caller& caller) {

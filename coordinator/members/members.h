@@ -68,6 +68,9 @@ class Members {
   // PermissionDenied where the caller's certificate is another worker's than the one that the
   // request is of, or for another job: worker/7 is nobody but task 7, and a guest is no task.
   absl::Status CheckWorker(const HeartbeatRequest& request, const Caller& caller) const;
+  // The same of who asks to enter the job that it calls so: a member that is there for one job asks
+  // for that by its id.
+  absl::Status CheckEnter(const std::string& job, const Caller& caller) const;
   // The heartbeat of this worker was the caller's.
   void NoteWorker(uint32_t worker, const Caller& caller);
   // PermissionDenied where the worker's last heartbeat was another member's.

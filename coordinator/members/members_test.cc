@@ -292,6 +292,11 @@ TEST_F(MembersTest, AWorkerIsNobodyButItsTask) {
   as_guest.set_enters_job("lenet-1");
   EXPECT_OK(world_.members->CheckWorker(as_guest, bound));
 
+  EXPECT_OK(world_.members->CheckEnter("lenet-1", bound));
+  EXPECT_OK(world_.members->CheckEnter("mlp", guest));
+  EXPECT_THAT(world_.members->CheckEnter("lenet", bound),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("job lenet-1 alone")));
+
   EXPECT_OK(world_.members->CheckSession(1, guest));  // nobody has spoken for it yet
   world_.members->NoteWorker(1, listed);
   EXPECT_OK(world_.members->CheckSession(1, listed));

@@ -55,6 +55,14 @@ class DataLookTest : public ::testing::Test {
   DataLook look_{Job(), kBegan};
 };
 
+TEST_F(DataLookTest, WhatAWorkerSaysIsFitForATerminal) {
+  DataReport report = NoFile();
+  report.mutable_error(0)->set_message("\x1b[31mno\nsuch file");
+  look_.Answer(0, 5, report);
+  look_.Answer(2, 7, report);
+  EXPECT_THAT(Errors(), ElementsAre(HasSubstr("\\x1b[31mno\\nsuch file")));
+}
+
 TEST_F(DataLookTest, WhatBothSeeIsToldOnceWithTheirNames) {
   look_.Answer(0, 5, Images(1200));
   EXPECT_FALSE(look_.Verdict(kBegan));

@@ -12,6 +12,7 @@
 #include "common/base/logging.h"
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 namespace {
@@ -391,11 +392,12 @@ absl::StatusOr<GiveUpReply> Coordinator::GiveUp(const GiveUpRequest& request) {
   });
 }
 
-absl::StatusOr<EnterReply> Coordinator::Enter(const EnterRequest& request) {
+absl::StatusOr<EnterReply> Coordinator::Enter(const EnterRequest& request, const Caller& caller) {
   RETURN_IF_ERROR(CheckProgram(request));
   ASSIGN_OR_RETURN(const JobPlan plan, JobPlan::Make(request.job(), cluster_));
-  return Answer([&](Moment moment) {
+  return Answer([&](Moment moment) -> absl::StatusOr<EnterReply> {
     mutex_.AssertHeld();
+    RETURN_IF_ERROR(core_.members()->CheckEnter(request.job().name(), caller));
     return core_.Enter(request, plan, moment);
   });
 }

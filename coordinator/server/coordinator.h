@@ -87,10 +87,9 @@ class Coordinator {
   // RpcServerOptions.on_trouble: Info and Describe tell it.
   void NoteTrouble(const std::string& trouble) { trouble_.Set(trouble); }
 
-  // As Submit.
-  absl::StatusOr<EnterReply> Enter(const EnterRequest& request);
-  // PERMISSION_DENIED where the caller's certificate is another worker's (Members), as of all who
-  // have a session.
+  // As Submit; PERMISSION_DENIED where the caller's certificate is another worker's, or for another
+  // job (Members), as of all that workers ask.
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request, const Caller& caller = Caller());
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request,
                                            const Caller& caller = Caller());
   absl::Status CheckSession(const SessionKey& session, const Caller& caller);

@@ -18,9 +18,10 @@ auto OfItsSession(Coordinator* coordinator, Serve serve) {
 }  // namespace
 
 void AddReplicaCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* calls) {
-  calls->Add<EnterRequest>(
-      "/monsoon.ReplicaService/Enter", faults,
-      [=](const EnterRequest& request) { return coordinator->Enter(request); });
+  calls->Add<EnterRequest>("/monsoon.ReplicaService/Enter", faults,
+                           [=](const Caller& caller, const EnterRequest& request) {
+                             return coordinator->Enter(request, caller);
+                           });
   calls->Add<HeartbeatRequest>("/monsoon.ReplicaService/Heartbeat", faults,
                                [=](const Caller& caller, const HeartbeatRequest& request) {
                                  return coordinator->Heartbeat(request, caller);

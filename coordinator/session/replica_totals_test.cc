@@ -32,6 +32,14 @@ TEST(ReplicaTotalsTest, SumsSessionsLostOnesIncluded) {
   EXPECT_EQ(totals.SumOf(7).steps(), 0u);
 }
 
+TEST(ReplicaTotalsTest, WhatAReplicaSaysIsFitForATerminal) {
+  ReplicaTotals totals;
+  ReplicaStats stats = Stats(5, 0, 5, 1.0);
+  stats.set_waits_for("ps/1\x1b[2J\nworker/0 is lost");
+  totals.Record(0, 1, stats);
+  EXPECT_EQ(totals.SumOf(0).waits_for(), "ps/1\\x1b[2J\\nworker/0 is lost");
+}
+
 TEST(ReplicaTotalsTest, ReplaysAreSummed) {
   ReplicaTotals totals;
   ReplicaStats stats = Stats(5, 0, 5, 1.0);
