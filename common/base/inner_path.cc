@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 
 namespace monsoon {
@@ -12,7 +13,7 @@ bool IsInnerPath(absl::string_view name) {
   const bool plain = std::ranges::none_of(
       name, [](unsigned char c) { return c == '\\' || absl::ascii_iscntrl(c); });
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-  return plain && !name.starts_with('~') && std::ranges::none_of(parts, [](absl::string_view part) {
+  return plain && !absl::StartsWith(name, "~") && std::ranges::none_of(parts, [](absl::string_view part) {
            return part.empty() || part == "." || part == "..";
          });
 }

@@ -77,7 +77,8 @@ class Cluster:
         path = path / path.name
         rest = [word.replace("FILE", "cluster.textproto") for word in rest]
         own = pathlib.Path(self._folder.name) / name
-        environment = {**os.environ, "MONSOON_STATE_DIR": str(own / "state")}
+        environment = {**os.environ, "MONSOON_STATE_DIR": str(own / "state"),
+                       "MONSOON_CREDENTIALS": str(own / "credentials")}
         return [*self._machines.on(name), "env", f"--chdir={own}", path, *rest], environment
 
     def write(self, name, text):

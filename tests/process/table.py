@@ -84,6 +84,7 @@ TABLE = (
     row("presets", "full", limit_s=_HOURS),
     row("cut_links", "python", "timing"),
     row("machines", "python"),
+    row("members", "python"),
     row("whose_disk"),
     row("hostile_clients", "timing"),
     row("uneven_speeds", "full", "python", "timing"),

@@ -1,0 +1,197 @@
+"""A cluster over four machines, which are network namespaces here, whose members prove who they are
+(docs/security.md): made by the commands as they are printed, from nothing to a job and a program
+that train. Who has no token gets nothing, and each mistake says what it is and what to do.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import time
+
+from tests.process.machines import Cluster, await_tasks
+from tests.tools import machines
+from tests.tools.local_cluster import PATIENCE_S, poll
+from tests.tools.programs import program_environment
+from tests.tools.tiny_job import tiny_job
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILE = "--cluster=cluster.textproto"
+SPREAD = """
+name: "lab"
+coordinator { address: "alpha:2221" }
+ps { address: "alpha:2222" }
+ps { address: "gamma:2222" }
+worker { address: "beta:2301" device: CPU threads: 1 }
+open: true
+heartbeat_ms: 100
+lost_after_ms: 1500
+"""
+JOB = tiny_job(units=50, more="""
+batch_size: 10
+stripe_kib: 4
+downpour { optimizer { adagrad { rate: 0.02 } } workers: 1 }
+stop { steps: 200 }
+""")
+# No mistake takes longer to be told.
+LONGEST_S = 5
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+# Asks each port of the cluster as a stranger can: without TLS, and with TLS and no certificate.
+STRANGER = r"""
+import socket, ssl, sys
+context = ssl.create_default_context()
+context.check_hostname = False
+context.verify_mode = ssl.CERT_NONE
+context.set_alpn_protocols(["h2"])
+for host, port in (("alpha", 2221), ("alpha", 2222), ("gamma", 2222), ("beta", 2301)):
+    for words in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9)):
+        with socket.create_connection((host, port), timeout=5) as plain:
+            plain.sendall(words)
+            print("plain", host, port, plain.recv(100))
+    try:
+        with socket.create_connection((host, port), timeout=5) as raw:
+            with context.wrap_socket(raw, server_hostname=host) as secured:
+                secured.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                print("tls", host, port, secured.recv(100))
+    except (ssl.SSLError, OSError) as error:
+        print("tls", host, port, b"")
+"""
+
+
+class Lab:
+    """The cluster, and what its checks share."""
+
+    def __init__(self, checks, options, four, cluster):
+        self.checks, self.options, self.four, self.cluster = checks, options, four, cluster
+
+    def run(self, name, *words):
+        return self.cluster.run(name, ["coordinator", *words], check=False)
+
+    def token(self, *words):
+        """The line that `token create` prints, as words without the program."""
+        made = self.run("alpha", "token", "create", *words, FILE)
+        self.checks.check(f"a token is made: {' '.join(words)}", made.returncode == 0,
+                          made.stdout + made.stderr + self.cluster.logs())
+        return made.stdout.split()[1:]
+
+    def refused(self, what, name, words, *said):
+        """The command fails soon, with all of `said` in its words."""
+        began = time.monotonic()
+        answer = self.run(name, *words)
+        took = time.monotonic() - began
+        text = answer.stdout + answer.stderr
+        self.checks.check(what, answer.returncode not in (0, 130) and took < LONGEST_S and
+                          all(re.search(part, text) for part in said), (took, text))
+
+
+def make(lab):
+    init = lab.run("alpha", "cluster", "init", FILE)
+    lab.checks.check("cluster init makes the authority", init.returncode == 0, init.stderr)
+    again = lab.run("alpha", "cluster", "init", FILE)
+    lab.checks.check("a second one changes nothing", again.returncode == 0, again.stderr)
+    lab.cluster.start("alpha", ["coordinator", "up", FILE])
+    lab.checks.check("alpha's tasks are up", await_tasks(
+        lab.cluster, ["coordinator", "tasks", FILE], "alpha", 2) != "", lab.cluster.logs())
+    lab.refused("who has not joined is told to", "delta", ["jobs", FILE], "join|speaks|credential")
+    joined = lab.run("gamma", *lab.token("--role=ps", "--ttl=1h"), "--task=1")
+    lab.checks.check("a server joins", joined.returncode == 0, joined.stderr)
+    lab.cluster.start("gamma", ["ps_server", "--task=1", FILE])
+    joined = lab.run("beta", *lab.token("--role=worker", "--uses=2"), "--task=0")
+    lab.checks.check("a worker joins", joined.returncode == 0, joined.stderr)
+    lab.cluster.start("beta", ["worker", "--task=0", FILE])
+    lab.checks.check("all tasks are up", await_tasks(
+        lab.cluster, ["coordinator", "tasks", FILE], "alpha", 4) != "", lab.cluster.logs())
+
+
+def train(lab):
+    job = json.loads(lab.cluster.run("alpha", [
+        "coordinator", "submit", lab.cluster.write("job.textproto", JOB), "--json",
+        FILE]).stdout)["job"]
+    described = poll(lambda: next((now for now in [lab.cluster.describe("alpha", job)]
+                                   if now and now["state"] in ENDED), None))
+    lab.checks.check("a job trains", described is not None and described["state"] == "SUCCEEDED",
+                     described and described["reason"] or lab.cluster.logs())
+    exported = lab.run("alpha", "export", job, "--out=model.npz", FILE)
+    lab.checks.check("its model is exported", exported.returncode == 0, exported.stderr)
+    folder = pathlib.Path(lab.cluster.write("beta", "")).parent / "beta" / "credentials"
+    ran = subprocess.run(
+        [*lab.four.on("beta"), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
+         "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
+        env={**program_environment(lab.options.bin), "MONSOON_CREDENTIALS": str(folder)},
+        timeout=PATIENCE_S, check=False)
+    lab.checks.check("a program of a member trains", ran.returncode == 0,
+                     ran.stderr + lab.cluster.logs())
+    ran = subprocess.run(
+        [*lab.four.on("delta"), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
+         "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
+        env={**program_environment(lab.options.bin), "MONSOON_CREDENTIALS": "/nonexistent"},
+        timeout=PATIENCE_S, check=False)
+    lab.checks.check("a program of a stranger is told to join", ran.returncode != 0 and
+                     "join" in ran.stderr, ran.stderr)
+
+
+def strangers(lab):
+    asked = subprocess.run([*lab.four.on("delta"), "/usr/bin/python3", "-c", STRANGER],
+                           capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    lines = asked.stdout.splitlines()
+    # Settings are HTTP/2's frame of type 4: whoever gets one has come through to gRPC.
+    lab.checks.check("no port talks to a stranger", len(lines) == 12 and
+                     all(line.endswith("b''") for line in lines), asked.stdout + asked.stderr)
+    lab.refused("insecure commands get nothing", "delta", ["jobs", FILE, "--insecure"],
+                "not reached")
+
+
+def mistakes(lab):
+    viewer = lab.token("--role=viewer")
+    secret = viewer[1].split("@", maxsplit=1)[0]
+    wrong = secret[:-4] + ("AAAA" if not secret.endswith("AAAA") else "BBBB") + "@alpha:2221"
+    lab.refused("a wrong secret", "delta", ["join", wrong], "token")
+    lab.refused("a token cut short", "delta", ["join", secret[:40]], "token|cut")
+    other = secret.split(".")
+    other[1] = other[1][:-4] + ("AAAA" if not other[1].endswith("AAAA") else "BBBB")
+    lab.refused("another cluster's token", "delta", ["join", ".".join(other) + "@alpha:2221"],
+                "another cluster")
+    lab.refused("an address where nobody listens", "delta", ["join", secret + "@alpha:9"],
+                "connection refused")
+    lab.refused("the address of a server", "delta", ["join", secret + "@alpha:2222"],
+                "ps/0|coordinator")
+    joined = lab.run("delta", *viewer)
+    lab.checks.check("a viewer joins", joined.returncode == 0, joined.stderr)
+    listed = lab.run("delta", "jobs", FILE)
+    lab.checks.check("it sees the jobs", listed.returncode == 0 and "SUCCEEDED" in listed.stdout,
+                     listed.stdout + listed.stderr)
+    lab.refused("and changes nothing", "delta", ["delete", "latest", FILE], "operator")
+    lab.refused("a token that is used up", "gamma", [*viewer, "--replace"], "used up|lets nobody")
+    lab.refused("a task of another role", "delta", ["serve", FILE], "viewer")
+    member = pathlib.Path(lab.cluster.write("x", "")).parent / "delta/credentials/lab/member.pem"
+    member.chmod(0o644)
+    lab.refused("a key that others can read", "delta", ["jobs", FILE], "chmod 600")
+    member.chmod(0o600)
+
+
+def revoke(lab):
+    listed = lab.run("alpha", "member", "list", FILE)
+    lab.checks.check("members are listed", all(name in listed.stdout for name in (
+        "ps/1", "worker/0", "viewer/")), listed.stdout + listed.stderr)
+    revoked = lab.run("alpha", "member", "revoke", "worker/0", FILE)
+    lab.checks.check("a member is thrown out", revoked.returncode == 0, revoked.stderr)
+    left = poll(lambda: "LOST" in lab.run("alpha", "tasks", FILE).stdout or
+                "thrown out" in lab.cluster.logs())
+    lab.checks.check("its worker is gone, and knows why", left and
+                     poll(lambda: "thrown out" in lab.cluster.logs()), lab.cluster.logs())
+    joined = lab.run("beta", *lab.token("--role=worker"), "--task=0", "--replace")
+    lab.checks.check("it may come back with a new token", joined.returncode == 0, joined.stderr)
+
+
+def run(checks, options):
+    if why := machines.refusal():
+        checks.skip("members", why)
+        return
+    with machines.Machines("alpha", "beta", "gamma", "delta") as four, \
+            Cluster(options, four, SPREAD) as cluster:
+        lab = Lab(checks, options, four, cluster)
+        make(lab)
+        train(lab)
+        strangers(lab)
+        mistakes(lab)
+        revoke(lab)
