@@ -1,6 +1,8 @@
 #include "common/security/access.h"
 
+#include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -68,6 +70,27 @@ TEST(AccessTest, EachMethodAndEachKindOfRequestHasARow) {
     }
   }
   EXPECT_EQ(Rows(), expected);
+}
+
+TEST(AccessTest, ThePageForPeopleHasTheSameTable) {
+  std::string table = "|";
+  std::string line = "\n|---|";
+  for (size_t column = 0; column < kAccessColumns; ++column) {
+    absl::StrAppend(&table, " | ", AccessColumn(column));
+    line += "---|";
+  }
+  absl::StrAppend(&table, " |", line, "\n");
+  for (const AccessRow& row : AccessTable()) {
+    absl::StrAppend(&table, "| `", row.what, "`");
+    for (const bool allowed : row.allowed) {
+      absl::StrAppend(&table, " | ", allowed ? "yes" : "");
+    }
+    table += " |\n";
+  }
+  std::ifstream file("SECURITY.md");
+  std::stringstream page;
+  page << file.rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr(table));
 }
 
 TEST(AccessTest, WhatIsAllowedIsWhatTheTableSays) {

@@ -28,6 +28,7 @@ constexpr rlim_t kMostKept = 256;
 constexpr int kMostInARow = 64;
 constexpr int kRestMs = 20;
 constexpr absl::Duration kRefusalPeriod = absl::Minutes(1);
+constexpr absl::Duration kReminderPeriod = absl::Minutes(1);
 constexpr absl::Duration kCalm = absl::Seconds(1);
 constexpr char kUnreached[] = "cannot reach its own address";
 
@@ -78,6 +79,7 @@ AcceptLoop::AcceptLoop(AcceptLoopOptions options, std::vector<UniqueFd> listener
       take_(std::move(take)),
       reserve_(Reserve()),
       refusals_(kRefusalPeriod),
+      reminders_(kReminderPeriod),
       strangers_(kRefusalPeriod),
       thread_([this] { Run(); }) {}
 
@@ -108,6 +110,9 @@ void AcceptLoop::Run() {
       own.Work(Clock::Real()->Now());
     }
     Tell();
+    if (!options_.reminder.empty() && reminders_.Take(Clock::Real()->Now())) {
+      LOG(WARNING) << options_.reminder;
+    }
   }
 }
 

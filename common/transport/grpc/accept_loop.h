@@ -34,6 +34,8 @@ struct AcceptLoopOptions {
   // Gets a text whenever it is another: why others may not reach the sockets; "": they do. Called
   // by the loop's thread. Null: nobody asks.
   std::function<void(const std::string&)> on_trouble;
+  // What the log is told of the sockets each minute; "": nothing.
+  std::string reminder = "";
   // Between two connections to the sockets' own addresses, and what one may take to arrive.
   absl::Duration probe_every = absl::Seconds(10);
 };
@@ -86,6 +88,7 @@ class AcceptLoop {
   std::string trouble_;   // as it was told
   absl::Duration last_refusal_;
   LogLimit refusals_;
+  LogLimit reminders_;
   LogLimit strangers_;
   std::thread thread_;
 };
