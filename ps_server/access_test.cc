@@ -7,7 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "common/security/revocations.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/grpc/tls.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ps_server/testing/test_shards.h"
@@ -118,6 +120,25 @@ TEST_F(SecuredShardTest, WhatIsTheCoordinatorsNobodyElseMayAskFor) {
     EXPECT_EQ(control->GetStatus("test").ok(), role != Role::kPs) << RoleName(role);
   }
   EXPECT_EQ(shards_->server(0)->GetStatus().job_size(), 1);
+}
+
+TEST_F(SecuredShardTest, WhoIsThrownOutIsCutOffInTheMiddle) {
+  ASSERT_OK(Client(ReadOnly(), Role::kOperator)->Write(Vector(job_.map.size(), 0.5f)));
+  ASSERT_OK_AND_ASSIGN(ParameterClientOptions session, shards_->OpenSession(job_, 0));
+  const std::shared_ptr<Tls> worker = shards_->TlsOf(Role::kWorker, "7");
+  session.tls = worker;
+  session.deadline = absl::Seconds(1);
+  ASSERT_OK_AND_ASSIGN(const auto client, ParameterClient::Create(session));
+  const Vector gradient(job_.map.size(), 1.0f);
+  ASSERT_OK(client->Push(gradient, {}).status());
+  MemberKey key;
+  key.set_fingerprint(worker->self_fingerprint());
+  key.set_not_after_ms(absl::ToUnixMillis(absl::Now() + absl::Hours(1)));
+  const Revocations revoked = MakeRevocations({key});
+  ASSERT_OK(shards_->control(0)->GetStatus("test", std::nullopt, &revoked));
+  EXPECT_THAT(client->Push(gradient, {}).status(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("thrown out")));
+  EXPECT_EQ(shards_->server(0)->GetStatus().job(0).applied(), 16u);
 }
 
 TEST_F(SecuredShardTest, WithoutACertificateThereIsNothing) {

@@ -151,6 +151,30 @@ TEST_F(CredentialStoreTest, WhoHasTheAuthorityIsWhoeverIsWanted) {
   EXPECT_OK(store_.Obtain({Role::kOperator, "", "lab", ""}, {}, kNow));
 }
 
+TEST_F(CredentialStoreTest, WhatTheAuthorityMadeIsKeptForHalfOfItsTime) {
+  ASSERT_OK(store_.Save(lab_, OtherAuthority::kRefuse));
+  const auto obtain = [&](absl::Time now) {
+    const absl::StatusOr<std::string> path =
+        store_.ObtainFile({Role::kPs, "1", "lab", ""}, {}, now);
+    EXPECT_EQ(path.value_or("none"), store_.folder() + "/lab/ps-1.pem");
+    EXPECT_EQ(ModeOf(*path), 0600u);
+    return FingerprintOf(LoadCredential(*path));
+  };
+  const std::string first = obtain(kNow);
+  EXPECT_EQ(obtain(kNow + kMemberLifetime / 2 - absl::Minutes(10)), first);
+  const std::string second = obtain(kNow + kMemberLifetime / 2 + absl::Minutes(10));
+  EXPECT_NE(second, first);
+  // Another authority of the name has taken the first one's place.
+  ASSERT_OK(store_.Save(other_lab_, OtherAuthority::kSetAside));
+  EXPECT_NE(obtain(kNow + kMemberLifetime / 2 + absl::Minutes(10)), second);
+}
+
+TEST_F(CredentialStoreTest, WhoHasJoinedHasTheFileThatItGot) {
+  ASSERT_OK(store_.Save(worker_, OtherAuthority::kRefuse));
+  EXPECT_EQ(store_.ObtainFile({Role::kWorker, "7", "lab", ""}, {}, kNow).value_or("none"),
+            store_.MemberPath("lab"));
+}
+
 TEST_F(CredentialStoreTest, WhoHasJoinedIsWhatHeJoinedAs) {
   EXPECT_THAT(store_.Obtain({Role::kWorker, "7", "lab", ""}, {}, kNow).status(),
               StatusIs(absl::StatusCode::kNotFound,

@@ -22,7 +22,8 @@ namespace {
 // has yet to notice that this worker's process before it has died.
 bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
-         absl::IsInvalidArgument(status) || absl::IsUnimplemented(status);
+         absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
+         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
 }
 
 // What `membership` waits for, and the last trouble with it.

@@ -82,7 +82,7 @@ struct JoinJobOptions {
 //                      with the last error, or a job
 //   CANCELLED          the same, when options.cancellation ended it
 //   INVALID_ARGUMENT   see MakeJoinedJob
-//   others             FAILED_PRECONDITION, NOT_FOUND, UNIMPLEMENTED: the
+//   others             FAILED_PRECONDITION, NOT_FOUND, PERMISSION_DENIED and so on: the
 //                      coordinator refuses this worker for good (of another
 //                      cluster, protocol version or task)
 // Thread safety: `membership` is used by this call only until it returns.

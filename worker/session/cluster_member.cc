@@ -8,9 +8,11 @@ namespace monsoon {
 
 namespace {
 
-// The coordinator's cluster file has to change for a worker that is refused so.
+// The coordinator's cluster file or this worker's credential has to change for one that is refused
+// so.
 bool IsFinal(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status);
+  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
+         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
 }
 
 bool WasNotAnswered(const absl::Status& status) {

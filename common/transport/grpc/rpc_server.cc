@@ -154,15 +154,14 @@ absl::Status RpcServer::Serve(const RpcServerOptions& options, grpc::Service* st
   const bool open_to_all = options.tls == nullptr && !IsLoopback(address_);
   ASSIGN_OR_RETURN(
       accept_loop_,
-      AcceptLoop::Start({.name = address_,
-                         .on_trouble = options.on_trouble,
-                         .reminder = open_to_all
-                                         ? absl::StrCat("--insecure: everybody who reaches ",
-                                                        address_,
-                                                        " may do everything there; docs/security.md "
-                                                        "says how members prove who they are")
-                                         : ""},
-                        std::move(sockets), take));
+      AcceptLoop::Start(
+          {.name = address_,
+           .on_trouble = options.on_trouble,
+           .reminder = open_to_all ? absl::StrCat("--insecure: everybody who reaches ", address_,
+                                                  " may do everything there; docs/security.md "
+                                                  "says how members prove who they are")
+                                   : ""},
+          std::move(sockets), take));
   return absl::OkStatus();
 }
 

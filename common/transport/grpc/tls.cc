@@ -63,8 +63,7 @@ class MemberVerifier final : public ExternalCertificateVerifier {
 
 }  // namespace
 
-Tls::Tls(PeerVerifier verifier, Identity self,
-         std::shared_ptr<CertificateProviderInterface> provider)
+Tls::Tls(PeerVerifier verifier, Peer self, std::shared_ptr<CertificateProviderInterface> provider)
     : verifier_(std::move(verifier)), self_(std::move(self)), provider_(std::move(provider)) {}
 
 Tls::~Tls() = default;
@@ -78,7 +77,7 @@ absl::StatusOr<std::shared_ptr<Tls>> Tls::Open(const std::string& credential_fil
     return Annotate(self.status(), credential_file);
   }
   return std::shared_ptr<Tls>(
-      new Tls(std::move(verifier), self->identity,
+      new Tls(std::move(verifier), *std::move(self),
               std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
                   credential_file, credential_file, credential_file, kLookAtFileSeconds)));
 }
@@ -87,7 +86,7 @@ absl::StatusOr<std::shared_ptr<Tls>> Tls::ForJoining(const std::string& authorit
   PrepareGrpc();
   ASSIGN_OR_RETURN(PeerVerifier verifier, PeerVerifier::Create(authority));
   return std::shared_ptr<Tls>(
-      new Tls(std::move(verifier), Identity(),
+      new Tls(std::move(verifier), Peer(),
               std::make_shared<grpc::experimental::StaticDataCertificateProvider>(authority)));
 }
 
@@ -127,7 +126,7 @@ std::shared_ptr<grpc::ChannelCredentials> Tls::MakeChannelCredentials(Role serve
   options.set_certificate_provider(provider_);
   // MemberVerifier verifies it, and can say what is wrong.
   options.set_verify_server_certs(false);
-  if (!self_.cluster.empty()) {
+  if (!self().cluster.empty()) {
     options.watch_identity_key_cert_pairs();
   }
   options.set_check_call_host(false);

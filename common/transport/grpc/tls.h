@@ -46,7 +46,9 @@ class Tls : public std::enable_shared_from_this<Tls> {
 
   const Authority& authority() const { return verifier_.authority(); }
   // Who this process is, from the file as it was first read; nobody for who has yet to join.
-  const Identity& self() const { return self_; }
+  const Identity& self() const { return self_.identity; }
+  // Of its key.
+  const std::string& self_fingerprint() const { return self_.key_fingerprint; }
 
   // As PeerVerifier::Verify, by this moment's clock. What has been verified once costs a lookup.
   absl::StatusOr<Peer> Verify(const std::string& certificate);
@@ -57,11 +59,11 @@ class Tls : public std::enable_shared_from_this<Tls> {
   std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(Role server);
 
  private:
-  Tls(PeerVerifier verifier, Identity self,
+  Tls(PeerVerifier verifier, Peer self,
       std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider);
 
   const PeerVerifier verifier_;
-  const Identity self_;
+  const Peer self_;
   const std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;
   Mutex mutex_;
   absl::flat_hash_map<std::string, Peer> verified_ ABSL_GUARDED_BY(mutex_);  // by PEM text
