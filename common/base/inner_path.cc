@@ -12,7 +12,8 @@ bool IsInnerPath(absl::string_view name) {
   const bool plain = std::ranges::none_of(
       name, [](unsigned char c) { return c == '\\' || absl::ascii_iscntrl(c); });
   const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
-  return plain && !name.starts_with('~') && std::ranges::none_of(parts, [](absl::string_view part) {
+  return plain && (name.empty() || name[0] != '~') &&
+         std::ranges::none_of(parts, [](absl::string_view part) {
            return part.empty() || part == "." || part == "..";
          });
 }
