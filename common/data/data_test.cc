@@ -129,10 +129,10 @@ TEST_F(DataTest, NoticesACutGzipFile) {
 // As nobody's data are: some KiB that would keep a worker busy with GiB.
 TEST_F(DataTest, GivesUpGzipThatExpandsBeyondAllProportion) {
   const std::string zeros(kFreeExpansion, '\0');
-  const std::string small = WriteGzip("small.gz", {zeros.substr(0, kFreeExpansion / 2)});
+  const std::string small = WriteGzip("small.gz", {zeros.substr(0, kFreeExpansion / 8)});
   ASSERT_OK_AND_ASSIGN(const uint64_t counted, CountBytes(small, DataRoots::Anywhere()));
-  EXPECT_EQ(counted, kFreeExpansion / 2);
-  const std::string large = WriteGzip("large.gz", {zeros, zeros});
+  EXPECT_EQ(counted, kFreeExpansion / 8);
+  const std::string large = WriteGzip("large.gz", {zeros, zeros.substr(0, 1 << 20)});
   uint64_t seen = 0;
   EXPECT_THAT(ReadTextPieces(large, DataRoots::Anywhere(),
                              [&](absl::string_view piece) {
