@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/security/digest.h"
 #include "common/security/revocations.h"
@@ -250,7 +249,7 @@ absl::StatusOr<MemberUpdate> MemberBook::Revoke(absl::string_view member, absl::
   const MemberRecord* const found = Find(member, now);
   if (found == nullptr) {
     return absl::NotFoundError(absl::StrCat(
-        "nobody has joined as ", PeerText(member, kMostPeerName),
+        "nobody has joined as ", member,
         "; `member list` names all who have, and credentials that were made on the cluster's "
         "first host are not among them"));
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/base/utf8.h"
 #include "common/security/digest.h"
@@ -87,7 +86,7 @@ absl::Status Add(const JoinTokenRecord& created, JoinTokens* tokens) {
 }
 
 absl::Status NoSuchToken(absl::StatusCode code, absl::string_view id) {
-  return absl::Status(code, absl::StrCat("there is no token ", PeerText(id, kMostPeerName),
+  return absl::Status(code, absl::StrCat("there is no token ", id,
                                          " in this cluster; it may have ended long ago, or the "
                                          "coordinator has lost its state"));
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/security/join_token.h"
 #include "coordinator/job/replica_set.h"
@@ -116,8 +117,10 @@ absl::StatusOr<JoinReply> Members::Join(const JoinRequest& request, const Caller
     asked = *std::move(read);
   }
   const absl::Time now = TimeOf(moment);
+  // A refusal repeats it.
+  const std::string id = PeerText(request.token(), kMostPeerName);
   const absl::StatusOr<Redemption> redemption =
-      tokens().Redeem(request.token(), request.secret(), asked.key_fingerprint, now);
+      tokens().Redeem(id, request.secret(), asked.key_fingerprint, now);
   if (!redemption.ok()) {
     if (absl::IsUnauthenticated(redemption.status())) {
       tries_.Note(host, moment.now);
@@ -135,14 +138,13 @@ absl::StatusOr<JoinReply> Members::Join(const JoinRequest& request, const Caller
                              redemption->job};
   RETURN_IF_ERROR(CheckMemberName(identity));
   ASSIGN_OR_RETURN(Signed result, Sign(request.signing_request(), asked, identity, now));
-  ASSIGN_OR_RETURN(const MemberUpdate admitted,
-                   members().Admit(result.holder, request.token(), now));
+  ASSIGN_OR_RETURN(const MemberUpdate admitted, members().Admit(result.holder, id, now));
   if (redemption->update.has_value()) {
     Apply(*redemption->update);
   }
   Apply(admitted);
-  registry_->Log(absl::StrCat(MemberName(identity), " has joined from ", host, " with token ",
-                              request.token(), asked.hosts.empty() ? "" : "; it is at ",
+  registry_->Log(absl::StrCat(MemberName(identity), " has joined from ", host, " with token ", id,
+                              asked.hosts.empty() ? "" : "; it is at ",
                               absl::StrJoin(asked.hosts, ", ")));
   *reply.mutable_granted() = std::move(result.certificate);
   return reply;
@@ -194,7 +196,8 @@ ListTokensReply Members::ListTokens(Moment moment) const {
 
 absl::StatusOr<TokenStatus> Members::RevokeToken(const std::string& id, Moment moment) {
   RETURN_IF_ERROR(guard_.Check());
-  ASSIGN_OR_RETURN(const JoinTokenUpdate revoked, tokens().Revoke(id, TimeOf(moment)));
+  ASSIGN_OR_RETURN(const JoinTokenUpdate revoked,
+                   tokens().Revoke(PeerText(id, kMostPeerName), TimeOf(moment)));
   Apply(revoked);
   for (const JoinTokenRecord& token : snapshot().tokens().token()) {
     if (token.id() == id) {
@@ -220,7 +223,8 @@ ListMembersReply Members::ListMembers(Moment moment) const {
 
 absl::StatusOr<RevokeMemberReply> Members::RevokeMember(const std::string& member, Moment moment) {
   RETURN_IF_ERROR(guard_.Check());
-  ASSIGN_OR_RETURN(const MemberUpdate revoked, members().Revoke(member, TimeOf(moment)));
+  ASSIGN_OR_RETURN(const MemberUpdate revoked,
+                   members().Revoke(PeerText(member, kMostPeerName), TimeOf(moment)));
   Apply(revoked);
   TakeRevocations(TimeOf(moment));
   wants_poll_ = true;

@@ -243,6 +243,9 @@ TEST_F(MembersTest, ARevokedMemberIsOut) {
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("worker/0 was revoked")));
   EXPECT_THAT(Join(Token("worker"), joiner),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("key of worker/0")));
+  EXPECT_THAT(
+      world_.members->RevokeMember("\x1b[2J" + std::string(1000, 'x'), world_.now),
+      StatusIs(absl::StatusCode::kNotFound, AllOf(HasSubstr("\\x1b[2Jxxx"), HasSubstr("x...;"))));
   EXPECT_THAT(world_.members->RevokeMember("worker/1", world_.now),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("nobody has joined as worker/1")));
   // Its name is free, and the next life knows it all.

@@ -57,6 +57,7 @@ class FakeGateway : public ShardGateway {
   }
   void NoteRevoked(const Revocations& told) override {
     MutexLock lock(&mutex_);
+    ++versions_;
     // As a shard does: what lacks its keys is what it has.
     if (!told.key().empty()) {
       revoked_ = told;
@@ -127,10 +128,14 @@ class FakeGateway : public ShardGateway {
     ++epoch_;
     jobs_.clear();
   }
-  // The list that it was told last, and how many were.
+  // The list that it was told last; how many were, and how many versions with keys or without.
   Revocations revoked() const {
     MutexLock lock(&mutex_);
     return revoked_;
+  }
+  int versions() const {
+    MutexLock lock(&mutex_);
+    return versions_;
   }
   int lists() const {
     MutexLock lock(&mutex_);
@@ -153,6 +158,7 @@ class FakeGateway : public ShardGateway {
   bool hangs_ ABSL_GUARDED_BY(mutex_) = false;
   int open_ ABSL_GUARDED_BY(mutex_) = 0;
   Revocations revoked_ ABSL_GUARDED_BY(mutex_);
+  int versions_ ABSL_GUARDED_BY(mutex_) = 0;
   int lists_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 7;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // on the disk

@@ -136,7 +136,10 @@ TEST_F(CoordinatorMembersTest, ShardsHearOfWhoWasThrownOut) {
   revoke.set_member("worker/beta-5f3a");
   ASSERT_OK(Call<RevokeMemberReply>("RevokeMember", revoke));
   ASSERT_TRUE(Await([&] { return gateways_[0]->revoked().key_size() == 2; }));
-  EXPECT_EQ(gateways_[0]->lists(), 2);  // the keys of a list travel once
+  // The keys of a list travel once.
+  const int versions = gateways_[0]->versions();
+  ASSERT_TRUE(Await([&] { return gateways_[0]->versions() >= versions + 3; }));
+  EXPECT_EQ(gateways_[0]->lists(), 2);
 }
 
 TEST_F(CoordinatorMembersTest, ShardsHearNothingThatIsNotOnTheDisk) {
