@@ -55,13 +55,13 @@ CallTable ParameterServerService::Calls() {
   Add<OpenSessionRequest>(
       "OpenSession",
       [this](const OpenSessionRequest& request) {
-        return shard_->OpenSession(request.session(), request.term());
+        return shard_->OpenSession(request.session(), request.term(), request.call());
       },
       &calls);
   Add<CloseSessionRequest>(
       "CloseSession",
       [this](const CloseSessionRequest& request) {
-        return shard_->CloseSession(request.session(), request.term());
+        return shard_->CloseSession(request.session(), request.term(), request.call());
       },
       &calls);
   Add<CheckpointRequest>(
