@@ -349,19 +349,21 @@ std::string Checkpoints::WaitsForEnd(const JobRecord& job, Moment moment) const 
   if (!view.WaitsForLeaving() && !(view.WaitsForLastCheckpoint() && job.end_state() == SUCCEEDED)) {
     return "";
   }
-  if (!job.hands_over()) {
-    return CheckpointReason(job, "its last checkpoint", moment.now);
+  std::string what = "its last checkpoint";
+  if (job.hands_over()) {
+    // Shards that were restored get again what they had; that is ordered to be written afterwards.
+    what = job.leaving_generation == 0
+               ? "workers to send restored shards again what these had acknowledged"
+               : "a checkpoint";
   }
-  // Shards that were restored get again what they had; that is ordered to be written afterwards.
-  std::string next = "a checkpoint";
-  if (job.leaving_generation == 0) {
-    next = "workers to send restored shards again what these had acknowledged";
-    for (const auto& [worker, cut] : job.figures.cut) {
-      absl::StrAppend(&next, "; ", WorkerName(worker), " does not reach ", ShardName(cut.shard),
-                      " at ", registry_->cluster.ps(static_cast<int>(cut.shard)).address());
-    }
+  std::string reason = CheckpointReason(job, what, moment.now);
+  // A shard that was restored is not written before it has what such a worker keeps for it, and
+  // at its end a job has nobody left to whom the worker could lose its session.
+  for (const auto& [worker, cut] : job.figures.cut) {
+    absl::StrAppend(&reason, "; ", WorkerName(worker), " does not reach ", ShardName(cut.shard),
+                    " at ", registry_->cluster.ps(static_cast<int>(cut.shard)).address());
   }
-  return CheckpointReason(job, next, moment.now);
+  return reason;
 }
 
 std::string Checkpoints::WaitsFor(const JobRecord& job, Moment moment) const {

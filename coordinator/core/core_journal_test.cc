@@ -239,6 +239,44 @@ TEST_F(CoreJournalTest, AnOlderCopyStaysOneHoweverOftenItIsStarted) {
   EXPECT_EQ(WaitsFor(), "");
 }
 
+// Of a copy that no shard has answered nobody knows yet that it is one.
+TEST_F(CoreJournalTest, AnOlderCopyIsKnownByWhatItsLivesHaveLeft) {
+  StartAndDie(40);
+  h_.core().journal()->Begin("/state/coordinator", 39);
+  h_.RestartCoordinator();
+  h_.core().journal()->Begin("/state/coordinator", 60);
+  h_.RestartCoordinator();
+  h_.core().journal()->Begin("/state/coordinator", 80);
+  h_.Poll();
+  EXPECT_THAT(WaitsFor(), HasSubstr("commit 40, of which ps/0 has heard; found: an older copy, "
+                                    "with commit 80 and without that one (found in"));
+}
+
+TEST_F(CoreJournalTest, AnOlderCopyIsKnownByTheLifeThatItLacks) {
+  StartAndDie(40);
+  h_.core().journal()->Begin("/state/coordinator", 40);
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    h_.shard(shard).journal = *h_.core().journal()->mark();
+  }
+  const std::vector<StateUpdate> newest = h_.updates_;
+  h_.RestartCoordinator(copied_);
+  h_.core().journal()->Begin("/state/coordinator", 60);
+  h_.Poll();
+  EXPECT_NE(WaitsFor(), "");
+  h_.updates_ = newest;
+  h_.RestartCoordinator();
+  h_.core().journal()->Begin("/state/coordinator", 45);
+  h_.RestartCoordinator();
+  h_.core().journal()->Begin("/state/coordinator", 50);
+  h_.Poll();
+  EXPECT_EQ(WaitsFor(), "") << "nobody has heard of the life between";
+  // One that began before any that the journal knows, in a coordinator of before.
+  JournalMark old = mark_;
+  old.set_life(1);
+  h_.core().journal()->Hear("worker/0", old);
+  EXPECT_NE(WaitsFor(), "") << "it had 40 commits, and the first life here began with none";
+}
+
 // What a wrong folder has told would keep the right one out.
 TEST_F(CoreJournalTest, OthersAreToldOfAJournalOnceTheyHaveSaidWhatTheyHeard) {
   StartAndDie(40);
@@ -246,6 +284,8 @@ TEST_F(CoreJournalTest, OthersAreToldOfAJournalOnceTheyHaveSaidWhatTheyHeard) {
   EXPECT_FALSE(h_.core().journal()->MarkFor(1).has_value());
   EXPECT_FALSE(h_.core().journal()->MarkForWorkers().has_value());
   h_.core().OnPoll(0, h_.core().BeginPoll(), h_.Status(0), h_.now());
+  EXPECT_FALSE(h_.core().journal()->MarkFor(0).has_value()) << "the next life would not know this";
+  h_.core().journal()->NoteCommits(41, true);
   EXPECT_TRUE(h_.core().journal()->MarkFor(0).has_value());
   EXPECT_FALSE(h_.core().journal()->MarkFor(1).has_value());
   EXPECT_TRUE(h_.Beat(0).has_journal());

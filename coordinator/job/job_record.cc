@@ -131,8 +131,8 @@ JobState JobRecord::job_state() const {
     case JOB_CREATING:
       return PENDING;
     case JOB_READY:
-      return waits_for_client() && (!written_by_program() || writer_is_there) ? INITIALIZING
-                                                                              : PENDING;
+      return waits_for_client() && (!written_by_program() || initial_writer.is_there) ? INITIALIZING
+                                                                                      : PENDING;
     case JOB_ACTIVE:
       if (joined() && procedure()->replicas().empty() &&
           procedure()->phase() < JobProcedure::Phase::kLeaving) {

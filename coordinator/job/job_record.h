@@ -47,6 +47,13 @@ struct CutWorker {
   absl::Duration since;
 };
 
+// Of a joined job: who writes its initial parameters.
+struct InitialWriterPresence {
+  absl::Duration heard;          // last
+  bool is_there = false;         // that is not long ago
+  std::optional<CutWorker> cut;  // it says that a shard does not answer it
+};
+
 // A slice that a shard is to make.
 struct SliceCreation {
   uint64_t told = 0;  // the life of the shard that was told last and has not made it; 0: none
@@ -215,9 +222,7 @@ class JobRecord {
   int lost_final_tests = 0;  // workers that were lost while they tested the final parameters
   // The poll round that shows all pushes; the job ends with it.
   uint64_t final_round = 0;
-  // Of a joined job: when its writer was heard last, and that this is not long ago.
-  absl::Duration writer_heard;
-  bool writer_is_there = false;
+  InitialWriterPresence initial_writer;
   JobFigures figures;
 
  private:

@@ -19,6 +19,12 @@ constexpr int kKeptOut = 6;
 
 }  // namespace
 
+std::string NotReached(const CutWorker& cut, const Cluster& cluster, absl::Duration now) {
+  return absl::StrFormat("has not reached %s at %s for %.0f s", ShardName(cut.shard),
+                         cluster.ps(static_cast<int>(cut.shard)).address(),
+                         absl::ToDoubleSeconds(now - cut.since));
+}
+
 void CutWorkers::Hear(uint32_t worker, const HeartbeatRequest& request, absl::Duration now) {
   JobRecord* const job = registry_->jobs.JobOfWorker(worker);
   if (job == nullptr) {
@@ -60,7 +66,8 @@ std::vector<std::pair<uint32_t, std::string>> CutWorkers::TakeLost(absl::Duratio
         continue;
       }
       lost.emplace_back(cut->first, absl::StrCat(WorkerName(cut->first), " ",
-                                                 Text(cut->second, now), ", which others reach"));
+                                                 NotReached(cut->second, registry_->cluster, now),
+                                                 ", which others reach"));
       job->figures.kept_out[cut->first] = now + kKeptOut * lost_after;
       cut = job->figures.cut.erase(cut);
     }
@@ -68,16 +75,11 @@ std::vector<std::pair<uint32_t, std::string>> CutWorkers::TakeLost(absl::Duratio
   return lost;
 }
 
-std::string CutWorkers::Text(const CutWorker& cut, absl::Duration now) const {
-  return absl::StrFormat("has not reached %s at %s for %.0f s", ShardName(cut.shard),
-                         registry_->cluster.ps(static_cast<int>(cut.shard)).address(),
-                         absl::ToDoubleSeconds(now - cut.since));
-}
-
 std::string CutWorkers::WaitsFor(const JobRecord& job, absl::Duration now) const {
   for (const auto& [worker, cut] : job.figures.cut) {
     if (now - cut.since >= absl::Milliseconds(registry_->cluster.lost_after_ms()) / 2) {
-      return absl::StrCat("waits for ", WorkerName(worker), ", which ", Text(cut, now));
+      return absl::StrCat("waits for ", WorkerName(worker), ", which ",
+                          NotReached(cut, registry_->cluster, now));
     }
   }
   return "";

@@ -17,6 +17,9 @@
 
 namespace monsoon {
 
+// "has not reached ps/0 at ADDRESS for 12 s".
+std::string NotReached(const CutWorker& cut, const Cluster& cluster, absl::Duration now);
+
 class CutWorkers {
  public:
   explicit CutWorkers(Registry* registry) : registry_(registry) {}
@@ -40,7 +43,6 @@ class CutWorkers {
   bool IsThere(const JobRecord& job, uint32_t shard) const;
   // Whether another worker of the job is there that has not lost touch with the shard.
   bool OthersReach(const JobRecord& job, uint32_t shard) const;
-  std::string Text(const CutWorker& cut, absl::Duration now) const;
 
   Registry* const registry_;
 };

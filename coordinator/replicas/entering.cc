@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/transport/frame/protocol.h"
+#include "coordinator/replicas/cut_workers.h"
 #include "coordinator/replicas/job_difference.h"
 
 namespace monsoon {
@@ -220,14 +221,14 @@ void Entering::FindPart(const EnterRequest& request, JobRecord* job, Moment mome
   }
   const InitialWriter& writer = job->state().writer();
   const bool its_own = writer.guest() == request.guest();
-  if (!its_own && (job->writer_is_there || !shards_.all_up())) {
+  const bool written = job->initial_writer.is_there && !WriterIsCut(*job, moment.now);
+  if (!its_own && (written || !shards_.all_up())) {
     return;
   }
   if (!its_own) {
     ChooseWriter(request, job, moment.now);
   }
-  job->writer_heard = moment.now;
-  job->writer_is_there = true;
+  HearWriter(request, job, moment.now);
   if (shards_.all_up()) {
     reply->set_part(EnterReply::INITIALIZE);
     reply->set_retry_ms(cluster_.heartbeat_ms());
@@ -236,8 +237,28 @@ void Entering::FindPart(const EnterRequest& request, JobRecord* job, Moment mome
   }
 }
 
+void Entering::HearWriter(const EnterRequest& request, JobRecord* job, absl::Duration now) const {
+  job->initial_writer.heard = now;
+  job->initial_writer.is_there = true;
+  const uint32_t shard = request.silent_shard();
+  // One that is away for everybody says nothing of the writer.
+  const bool is_cut = request.has_silent_shard() && shard < shards_.size() &&
+                      shards_.shard(shard).state == ShardView::State::kUp;
+  if (!is_cut) {
+    job->initial_writer.cut.reset();
+  } else if (!job->initial_writer.cut || job->initial_writer.cut->shard != shard) {
+    job->initial_writer.cut = CutWorker{shard, now};
+  }
+}
+
+bool Entering::WriterIsCut(const JobRecord& job, absl::Duration now) const {
+  return job.initial_writer.cut &&
+         now - job.initial_writer.cut->since >= absl::Milliseconds(cluster_.lost_after_ms());
+}
+
 void Entering::ChooseWriter(const EnterRequest& request, JobRecord* job, absl::Duration now) {
-  const uint64_t number = job->state().writer().number() + 1;
+  const InitialWriter before = job->state().writer();
+  const uint64_t number = before.number() + 1;
   job->Make([&](StateUpdate* update) {
     InitialWriter* const writer = update->mutable_writer_chosen();
     writer->set_number(number);
@@ -249,15 +270,20 @@ void Entering::ChooseWriter(const EnterRequest& request, JobRecord* job, absl::D
   const std::string text =
       absl::StrCat("pid ", request.pid(), request.host().empty() ? "" : " on ",
                    PeerText(request.host(), kMostPeerName), " writes the initial parameters",
-                   number > 1 ? absl::StrCat(", as number ", number, " who does") : "");
+                   number > 1 ? absl::StrCat(", as number ", number, " who does") : "",
+                   job->initial_writer.is_there && job->initial_writer.cut
+                       ? absl::StrCat(": pid ", before.pid(), " ",
+                                      NotReached(*job->initial_writer.cut, cluster_, now))
+                       : "");
+  job->initial_writer.cut.reset();
   job->AddEvent(now, "initializing", "", text);
   Log(absl::StrCat("job ", job->id(), ": ", text));
 }
 
 void Entering::WatchWriter(JobRecord* job, absl::Duration now) {
-  if (job->stage() == JOB_READY && job->writer_is_there &&
-      now - job->writer_heard > absl::Milliseconds(cluster_.lost_after_ms())) {
-    job->writer_is_there = false;
+  if (job->stage() == JOB_READY && job->initial_writer.is_there &&
+      now - job->initial_writer.heard > absl::Milliseconds(cluster_.lost_after_ms())) {
+    job->initial_writer.is_there = false;
     Log(absl::StrCat("job ", job->id(), ": pid ", job->state().writer().pid(),
                      ", which writes its initial parameters, is silent"));
   }
@@ -267,23 +293,24 @@ std::string Entering::WaitsFor(const JobRecord& job, Moment moment) const {
   if (job.stage() != JOB_READY || !job.written_by_program()) {
     return "";
   }
-  return job.writer_is_there ? WriterReason(job, moment.now) : ProgramReason(job);
+  return job.initial_writer.is_there ? WriterReason(job, moment.now) : ProgramReason(job);
 }
 
 std::string Entering::WriterReason(const JobRecord& job, absl::Duration now) const {
   const InitialWriter& writer = job.state().writer();
   return absl::StrFormat(
       "waits for the initial parameters: pid %d%s has been writing them for "
-      "%.1f s",
+      "%.1f s%s",
       writer.pid(), writer.host().empty() ? "" : " on " + writer.host(),
-      absl::ToDoubleSeconds(now - FromNanos(writer.since_ns())));
+      absl::ToDoubleSeconds(now - FromNanos(writer.since_ns())),
+      job.initial_writer.cut ? ", and " + NotReached(*job.initial_writer.cut, cluster_, now) : "");
 }
 
 void Entering::Recover(JobRecord* job, absl::Duration now) {
   if (job->stage() == JOB_READY) {
     // Its writer has not been heard in this life, and may write all the same.
-    job->writer_heard = now;
-    job->writer_is_there = job->state().writer().guest() != 0;
+    job->initial_writer.heard = now;
+    job->initial_writer.is_there = job->state().writer().guest() != 0;
   }
 }
 

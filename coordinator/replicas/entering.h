@@ -2,8 +2,9 @@
 // parameters, and what they are told when it has ended.
 //
 // Whoever asks first is told to write, as writer 1, and has that part as long as it asks often
-// enough; after that the next one that asks is writer 2. The numbers are durable before they are
-// told; that a writer is silent is found out anew by each life.
+// enough and reaches all shards; after that the next one that asks is writer 2. The numbers are
+// durable before they are told; that a writer is silent, or cut off from a shard, is found out anew
+// by each life.
 #pragma once
 
 #include <optional>
@@ -62,6 +63,10 @@ class Entering : public Controller {
   absl::StatusOr<JobRecord*> JobToEnter(const EnterRequest& request) const;
   absl::StatusOr<JobRecord*> MakeJobToEnter(const EnterRequest& request, const JobPlan& plan,
                                             Moment moment);
+  // What its writer says with it.
+  void HearWriter(const EnterRequest& request, JobRecord* job, absl::Duration now) const;
+  // It has not reached a shard for so long that another program may write in its place.
+  bool WriterIsCut(const JobRecord& job, absl::Duration now) const;
   void ChooseWriter(const EnterRequest& request, JobRecord* job, absl::Duration now);
   // Who writes the joined job's initial parameters, and since when.
   std::string WriterReason(const JobRecord& job, absl::Duration now) const;

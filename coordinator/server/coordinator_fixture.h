@@ -85,12 +85,12 @@ class FakeGateway : public ShardGateway {
     jobs_.erase(job);
     return absl::OkStatus();
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t, uint64_t) override {
     MutexLock lock(&mutex_);
     ++open_;
     return OpenSessionReply();
   }
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t) override {
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t, uint64_t) override {
     MutexLock lock(&mutex_);
     --open_;
     return CloseSessionReply();
@@ -181,11 +181,13 @@ class ForwardingGateway : public ShardGateway {
                          uint64_t call) override {
     return shard_->DeleteJob(job, job_term, term, call);
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& key, uint64_t term) override {
-    return shard_->OpenSession(key, term);
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& key, uint64_t term,
+                                               uint64_t call) override {
+    return shard_->OpenSession(key, term, call);
   }
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& key, uint64_t term) override {
-    return shard_->CloseSession(key, term);
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& key, uint64_t term,
+                                                 uint64_t call) override {
+    return shard_->CloseSession(key, term, call);
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {
     return shard_->Checkpoint(request);

@@ -50,12 +50,13 @@ class ControlGateway : public ShardGateway {
                          uint64_t call) override {
     return job_->DeleteJob(job, job_term, term, call);
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override {
-    return session_->OpenSession(session, term);
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
+                                               uint64_t call) override {
+    return session_->OpenSession(session, term, call);
   }
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
-                                                 uint64_t term) override {
-    return session_->CloseSession(session, term);
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
+                                                 uint64_t call) override {
+    return session_->CloseSession(session, term, call);
   }
   absl::Status Checkpoint(const CheckpointRequest& request) override {
     return session_->Checkpoint(request).status();
@@ -118,13 +119,14 @@ ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
       break;
     case ShardCommand::Kind::kOpenSession: {
       const absl::StatusOr<OpenSessionReply> opened =
-          shard->OpenSession(command.session, command.term);
+          shard->OpenSession(command.session, command.term, command.call);
       answer.status = opened.status();
       answer.session_applied = opened.ok() ? opened->applied() : 0;
       break;
     }
     case ShardCommand::Kind::kCloseSession:
-      answer.status = Take(shard->CloseSession(command.session, command.term), &answer.closed);
+      answer.status =
+          Take(shard->CloseSession(command.session, command.term, command.call), &answer.closed);
       break;
     case ShardCommand::Kind::kCheckpoint:
       answer.status = shard->Checkpoint(command.checkpoint);

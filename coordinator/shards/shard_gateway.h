@@ -43,10 +43,10 @@ class ShardGateway {
       const RestoreShardJobRequest& request) = 0;
   virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                                  uint64_t call) = 0;
-  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
-                                                       uint64_t term) = 0;
-  virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
-                                                         uint64_t term) = 0;
+  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
+                                                       uint64_t call) = 0;
+  virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
+                                                         uint64_t call) = 0;
   // Begins to write a generation; GetStatus tells when it is on the disk.
   virtual absl::Status Checkpoint(const CheckpointRequest& request) = 0;
   virtual absl::Status ReduceRate(const ReduceRateRequest& request) = 0;

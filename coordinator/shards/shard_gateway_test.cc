@@ -28,10 +28,10 @@ class MakingGateway : public ShardGateway {
   absl::Status DeleteJob(const std::string&, uint64_t, uint64_t, uint64_t) override {
     return absl::UnavailableError("");
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t, uint64_t) override {
     return absl::UnavailableError("");
   }
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t) override {
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t, uint64_t) override {
     return absl::UnavailableError("");
   }
   absl::Status Checkpoint(const CheckpointRequest&) override { return absl::UnavailableError(""); }

@@ -1,6 +1,7 @@
 #include "coordinator/slices/journal_guard.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,24 +26,39 @@ void JournalGuard::Begin(const std::string& folder, uint64_t commits) {
     // Terms are by the clock, in microseconds: no other folder has this one.
     Name(registry_.term(), /*replaces=*/0);
   }
+  StateUpdate update;
+  update.mutable_life_begun()->set_term(mark_.life());
+  update.mutable_life_begun()->set_begin(commits);
+  Write(update);
+}
+
+void JournalGuard::Write(const StateUpdate& update) {
+  registry_.writer.Apply(update);
+  is_kept_ = false;
 }
 
 void JournalGuard::Name(uint64_t id, uint64_t replaces) {
   StateUpdate update;
   update.mutable_journal_named()->set_id(id);
   update.mutable_journal_named()->set_replaces(replaces);
-  registry_.writer.Apply(update);
+  Write(update);
   mark_.set_id(id);
   mark_.set_replaces(replaces);
-  name_is_kept_ = false;
 }
 
 bool JournalGuard::Follows(const JournalMark& heard) const {
   if (heard.id() != mark_.id()) {
     return heard.id() == 0 || heard.id() == mark_.replaces();
   }
-  // Nobody has heard more of this life than it has told.
-  return heard.commits() <= (heard.life() == mark_.life() ? mark_.commits() : mark_.begin());
+  if (heard.life() == mark_.life()) {
+    return heard.commits() <= mark_.commits();  // nobody has heard more of it than it has told
+  }
+  // What a life has left is there when the next one begins. Before the oldest that is known here
+  // there were others.
+  const auto& lives = registry_.writer.state().snapshot().life();
+  const auto next = std::ranges::upper_bound(lives, heard.life(), {}, &JournalLife::term);
+  const bool is_missing = next != lives.begin() && std::prev(next)->term() != heard.life();
+  return !is_missing && next != lives.end() && heard.commits() <= next->begin();
 }
 
 void JournalGuard::Hear(const std::string& task, const JournalMark& heard) {
@@ -61,8 +77,9 @@ void JournalGuard::Hear(const std::string& task, const JournalMark& heard) {
   waits_for_ =
       same ? absl::StrFormat(
                  "coordinator/0's state folder with commit %d, of which %s has heard; "
-                 "found: an older copy, with commit %d%s",
-                 heard.commits(), task, mark_.begin(), advice)
+                 "found: an older copy, with commit %d%s%s",
+                 heard.commits(), task, mark_.begin(),
+                 mark_.begin() < heard.commits() ? "" : " and without that one", advice)
            : absl::StrFormat(
                  "coordinator/0's state folder %016x, of which %s has heard; found: %s%s",
                  heard.id(), task,
@@ -76,8 +93,7 @@ void JournalGuard::Hear(const std::string& task, const JournalMark& heard) {
 }
 
 std::optional<JournalMark> JournalGuard::MarkFor(uint32_t shard) const {
-  const bool told =
-      waits_for_.empty() && name_is_kept_ && registry_.shards.shard(shard).was_heard();
+  const bool told = waits_for_.empty() && is_kept_ && registry_.shards.shard(shard).was_heard();
   return told ? mark() : std::nullopt;
 }
 

@@ -9,16 +9,17 @@
 // coordinator was started again, or until they have given the newer state up. Before the first
 // shard has said what it heard, no shard is told anything either.
 //
-// An older copy takes another id as soon as it is known to be one: each life that is started on it
-// adds commits, and with enough of them it would look like the newest.
+// The journal knows which lives have written to it, and how many commits each has left. An older
+// copy lacks the life that others have heard of, or some of that life's commits, however many other
+// ones lives have added to the copy that no shard has answered. It takes another id as soon as it
+// is known to be one.
 //
 // Lives are told apart by their terms. Where the clock is behind the last term, the life of an
 // older copy may take the very term that a life of the newer state has had, so a term alone shows
 // nothing. Who gives the newer state up takes a term above all that were heard of: what is
 // numbered from then on, jobs and incarnations, is nobody's of before.
 //
-// A copy that is younger than the last poll is not noticed, nor one to which lives that no shard
-// has answered have added more commits than it lacked. A coordinator that keeps nothing has no
+// A copy that is younger than the last poll is not noticed. A coordinator that keeps nothing has no
 // mark, and is not guarded.
 //
 // Pure. Not thread safe.
@@ -44,15 +45,16 @@ class JournalGuard {
   // So many are there for certain by now; `all`: with them all that the state has.
   void NoteCommits(uint64_t commits, bool all) {
     mark_.set_commits(commits);
-    name_is_kept_ |= all;
+    is_kept_ |= all;
   }
   // What `shard` is to remember; nothing before it has said in this life what it has heard, nor
   // while another journal is waited for: what a wrong folder has told would keep the right one out.
-  // Nor before the journal has its name for certain, which the next life would not know otherwise.
+  // Nor before the journal has its name and this life for certain, which the next life would not
+  // know otherwise.
   std::optional<JournalMark> MarkFor(uint32_t shard) const;
   // The same of workers, who are told once a shard has answered.
   std::optional<JournalMark> MarkForWorkers() const {
-    return MayAct() && name_is_kept_ ? mark() : std::nullopt;
+    return MayAct() && is_kept_ ? mark() : std::nullopt;
   }
   // Of this journal; nothing: nothing is kept.
   std::optional<JournalMark> mark() const {
@@ -84,16 +86,17 @@ class JournalGuard {
 
  private:
   bool keeps() const { return mark_.id() != 0; }
-  // Its own mark, or that of an earlier life of this journal, or of one that it replaces.
+  // Its own mark, or that of a life that this journal has, or of a journal that it replaces.
   bool Follows(const JournalMark& heard) const;
   void Name(uint64_t id, uint64_t replaces);
+  void Write(const StateUpdate& update);
 
   Registry& registry_;
   JournalMark mark_;
   std::string folder_;
   JournalMark heard_;  // the one that is missing
   bool older_copy_ = false;
-  bool name_is_kept_ = true;
+  bool is_kept_ = true;  // the name, and this life
   uint64_t newest_life_ = 0;
   std::string waits_for_;
   std::string trouble_;

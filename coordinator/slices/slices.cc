@@ -294,7 +294,7 @@ void Slices::LoseSlices(JobRecord* job, Loss loss, const std::string& reason, ab
     }
     jobs_.NoLongerActive(job);
     if (job->written_by_program()) {
-      job->writer_is_there = false;
+      job->initial_writer.is_there = false;
       job->AddEvent(now, kind, task,
                     absl::StrCat(reason,
                                  "; its initial parameters are written "

@@ -90,6 +90,19 @@ absl::Status CoordinatorState::ApplyToCluster(const StateUpdate& update) {
     *snapshot_.mutable_journal() = named;
     return absl::OkStatus();
   }
+  if (update.has_life_begun()) {
+    auto* const lives = snapshot_.mutable_life();
+    if (!lives->empty() && update.life_begun().term() <= lives->rbegin()->term()) {
+      return absl::FailedPreconditionError(absl::StrCat("the life of term ",
+                                                        lives->rbegin()->term(),
+                                                        " does not come before that "
+                                                        "of term ",
+                                                        update.life_begun().term()));
+    }
+    *lives->Add() = update.life_begun();
+    lives->DeleteSubrange(0, std::max(0, lives->size() - kMaxLives));
+    return absl::OkStatus();
+  }
   if (update.has_shard_seen()) {
     const ShardSeen& seen = update.shard_seen();
     auto* const list = snapshot_.mutable_shard();
@@ -111,6 +124,7 @@ absl::Status CoordinatorState::Apply(const StateUpdate& update) {
     case StateUpdate::kWorkerDrained:
     case StateUpdate::kTermTaken:
     case StateUpdate::kJournalNamed:
+    case StateUpdate::kLifeBegun:
     case StateUpdate::kShardSeen:
     case StateUpdate::kTokenChanged:
     case StateUpdate::kMemberChanged:
@@ -155,6 +169,7 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kWorkerDrained:
     case StateUpdate::kTermTaken:
     case StateUpdate::kJournalNamed:
+    case StateUpdate::kLifeBegun:
     case StateUpdate::kShardSeen:
     case StateUpdate::kTokenChanged:
     case StateUpdate::kMemberChanged:

@@ -26,6 +26,8 @@ namespace monsoon {
 inline constexpr int kMaxEvents = 1000;
 // Iterations that are kept; the newest.
 inline constexpr int kMaxIterations = 1000;
+// Lives of the coordinator that the state remembers: more than begin before a shard answers one.
+inline constexpr int kMaxLives = 256;
 
 // What a batch returns to: the snapshot of the newest generation that is held; null: that
 // generation is of no batch, or there is none.

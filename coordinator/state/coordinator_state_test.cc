@@ -456,5 +456,20 @@ TEST(CoordinatorStateTest, NothingStoredHasAMap) {
   EXPECT_GT(seen.size(), 40u);
 }
 
+TEST(CoordinatorStateTest, RemembersTheNewestLives) {
+  CoordinatorState state;
+  StateUpdate update;
+  for (uint64_t life = 1; life <= kMaxLives + 3; ++life) {
+    update.mutable_life_begun()->set_term(10 * life);
+    update.mutable_life_begun()->set_begin(life);
+    ASSERT_OK(state.Apply(update));
+  }
+  EXPECT_THAT(state.Apply(update), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                            HasSubstr("the life of term 2590 does not come")));
+  ASSERT_EQ(state.snapshot().life_size(), kMaxLives);
+  EXPECT_EQ(state.snapshot().life(0).begin(), 4u);
+  EXPECT_EQ(state.snapshot().life().rbegin()->term(), 2590u);
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -448,7 +448,7 @@ class ShardedParameterClient final : public ParameterClient {
     ExchangeContext context{&names_, options_.deadline, &cancelled_, Clock::Real(),
                             retries_.on_retry()};
     context.longest_pause = options_.rounds ? kRoundPause : context.longest_pause;
-    context.silent = retries_.silent();
+    context.silent = options_.silent != nullptr ? options_.silent : retries_.silent();
     return context;
   }
 

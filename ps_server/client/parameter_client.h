@@ -86,6 +86,7 @@ struct KeptPushes {
   std::optional<uint32_t> silent_shard;  // one that does not answer
 };
 
+class SilentPeer;  // common/transport/frame/exchange.h
 class Tls;
 
 struct ParameterClientOptions {
@@ -129,6 +130,9 @@ struct ParameterClientOptions {
   // Told, from a thread that calls, why a call goes on asking a shard: "ps/0 at
   // HOST:PORT: ..."; after a few tries, and again each second or so. May be null.
   std::function<void(const std::string& why)> on_waiting;
+  // In place of the client's own (kept().silent_shard): who is silent stays noted from one client
+  // to the next. It must outlive the client; may be null.
+  SilentPeer* silent = nullptr;
 };
 
 // Whether a fetch has failed for nothing but a round that is still open, and which says whom

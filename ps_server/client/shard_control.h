@@ -56,13 +56,13 @@ class ShardControl {
                                  uint64_t call = 0) = 0;
 
   // Closes older incarnations of the same worker. FailedPrecondition when a
-  // newer one is there.
-  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session,
-                                                       uint64_t term = 0) = 0;
+  // newer one is there. `call` as above.
+  virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0,
+                                                       uint64_t call = 0) = 0;
 
   // After it returns, no push of the session is applied any more.
   virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
-                                                         uint64_t term = 0) = 0;
+                                                         uint64_t term = 0, uint64_t call = 0) = 0;
 
   // Begins to write a generation; GetStatus tells when it is on the disk.
   // FailedPrecondition from a shard without a state folder, or with a newer one.

@@ -79,16 +79,19 @@ class GrpcShardControl final : public ShardControl {
     return Call<DeleteShardJobReply>(&ParameterServer::Stub::DeleteJob, request).status();
   }
 
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
+                                               uint64_t call) override {
     OpenSessionRequest request;
+    request.set_call(call);
     request.set_term(term);
     *request.mutable_session() = session;
     return Call<OpenSessionReply>(&ParameterServer::Stub::OpenSession, request);
   }
 
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,
-                                                 uint64_t term) override {
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
+                                                 uint64_t call) override {
     CloseSessionRequest request;
+    request.set_call(call);
     request.set_term(term);
     *request.mutable_session() = session;
     return Call<CloseSessionReply>(&ParameterServer::Stub::CloseSession, request);

@@ -76,13 +76,13 @@ CallTable ParameterServerService::Calls() {
   Add<OpenSessionRequest>(
       "OpenSession",
       [this](const OpenSessionRequest& request) {
-        return parts_.shard->OpenSession(request.session(), request.term());
+        return parts_.shard->OpenSession(request.session(), request.term(), request.call());
       },
       &calls);
   Add<CloseSessionRequest>(
       "CloseSession",
       [this](const CloseSessionRequest& request) {
-        return parts_.shard->CloseSession(request.session(), request.term());
+        return parts_.shard->CloseSession(request.session(), request.term(), request.call());
       },
       &calls);
   Add<CheckpointRequest>(

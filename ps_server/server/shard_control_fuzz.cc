@@ -97,17 +97,13 @@ class World {
         OpenSessionRequest right;
         *right.mutable_session() = RightSession();
         const auto request = Read(call, right);
-        return Answer(request, [&] {
-          return shard_->OpenSession(request->session(), request->term()).status();
-        });
+        return Answer(request, [&] { return Open(*request); });
       }
       case 4: {
         CloseSessionRequest right;
         *right.mutable_session() = RightSession();
         const auto request = Read(call, right);
-        return Answer(request, [&] {
-          return shard_->CloseSession(request->session(), request->term()).status();
-        });
+        return Answer(request, [&] { return Close(*request); });
       }
       case 5: {
         CheckpointRequest right;
@@ -204,6 +200,14 @@ class World {
     const absl::Status status =
         shard_->DeleteJob(request.job(), request.job_term(), request.term(), request.call());
     return status.ok() ? keeper_->Delete(request.job(), request.job_term()) : status;
+  }
+
+  absl::Status Open(const OpenSessionRequest& request) {
+    return shard_->OpenSession(request.session(), request.term(), request.call()).status();
+  }
+
+  absl::Status Close(const CloseSessionRequest& request) {
+    return shard_->CloseSession(request.session(), request.term(), request.call()).status();
   }
 
   absl::Status Checkpoint(const CheckpointRequest& request) {

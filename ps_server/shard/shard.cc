@@ -309,9 +309,13 @@ absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_
   return absl::OkStatus();
 }
 
-absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, uint64_t term) {
+absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, uint64_t term,
+                                                    uint64_t call) {
   RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(Fence(term));
+  {
+    MutexLock lock(&jobs_mutex_);
+    RETURN_IF_ERROR(Fence(term, call));
+  }
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
                    FindKnown(session.job(), session.job_term()));
   ASSIGN_OR_RETURN(const std::optional<uint64_t> applied,
@@ -323,8 +327,12 @@ absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, u
   return reply;
 }
 
-absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session, uint64_t term) {
-  RETURN_IF_ERROR(Fence(term));
+absl::StatusOr<CloseSessionReply> Shard::CloseSession(const SessionKey& session, uint64_t term,
+                                                      uint64_t call) {
+  {
+    MutexLock lock(&jobs_mutex_);
+    RETURN_IF_ERROR(Fence(term, call));
+  }
   CloseSessionReply reply;
   // Without the job there is nothing left that could be applied.
   if (const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term())) {

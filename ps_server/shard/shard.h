@@ -98,8 +98,12 @@ class Shard {
   absl::Status DeleteJob(const std::string& job, uint64_t job_term = 0, uint64_t term = 0,
                          uint64_t call = 0);
 
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0);
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0);
+  // FailedPrecondition for a call of an earlier term, or one that was overtaken: the slice may have
+  // been made anew since, and whoever has had a session of it cannot be written to any more.
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0,
+                                               uint64_t call = 0);
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0,
+                                                 uint64_t call = 0);
 
   // NotFound; FailedPrecondition for a call of an earlier term, or a job without a
   // PlateauSchedule.

@@ -314,6 +314,25 @@ TEST_F(ShardTest, ACallThatWasOvertakenIsRefused) {
   EXPECT_EQ(shard_.FindJob("job-1"), nullptr);
 }
 
+// Else a session of the slice before is opened in this one, whose initial parameters nobody could
+// write any more.
+TEST_F(ShardTest, ACallOfASessionThatWasOvertakenIsRefused) {
+  const auto late =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("call 11 was served before it"));
+  ASSERT_OK(shard_.OpenSession(session_, /*term=*/5, /*call=*/8));
+  ASSERT_OK(shard_.DeleteJob("job-1", 0, 5, 10));
+  request_.set_term(5);
+  request_.set_call(11);
+  ASSERT_OK(shard_.CreateJob(request_));
+  EXPECT_THAT(shard_.OpenSession(session_, 5, 8), late);
+  EXPECT_THAT(shard_.CloseSession(session_, 5, 9), late);
+  // One that is meant for this slice, which has neither had the session nor closed it.
+  ASSERT_OK_AND_ASSIGN(OpenSessionReply opened, shard_.OpenSession(session_, 5, 12));
+  EXPECT_FALSE(opened.resumed());
+  ASSERT_OK_AND_ASSIGN(opened, shard_.OpenSession(session_, 5, 12));
+  EXPECT_TRUE(opened.resumed()) << "the same once more";
+}
+
 TEST_F(ShardTest, ACoordinatorThatWasReplacedIsNotObeyed) {
   ASSERT_OK(shard_.DeleteJob("no-such-job", 0, 5));
   EXPECT_EQ(shard_.GetStatus({})->term(), 5u);

@@ -183,7 +183,7 @@ LONG_FUNCTIONS = {
     "ps_server/checkpoint/restore_fuzz.cc:WritePart": {"lines": 62, "why": _SEQUENCE},
     "ps_server/checkpoint_process_test.cc:TEST": {"lines": 63, "why": _WALK},
     "ps_server/rows_process_test.cc:TEST_P": {"lines": 64, "why": _WALK},
-    "ps_server/server/shard_control_fuzz.cc:World::Serve": {"lines": 75, "why": _SWITCH},
+    "ps_server/server/shard_control_fuzz.cc:World::Serve": {"lines": 71, "why": _SWITCH},
     "ps_server/server/shard_frame_handler.cc:ShardFrameHandler::Register": {"lines": 68,
                                                                             "why": _TABLE},
     "ps_server/shard/shard_concurrency_test.cc:TEST": {"lines": 74, "why": _WALK},

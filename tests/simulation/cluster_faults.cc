@@ -12,10 +12,6 @@
 namespace monsoon::simulation {
 namespace {
 
-// What lives add to a copy of the coordinator's folder before any shard has answered them: a copy
-// that lacks less is not told from the newest (seed 5280 without this).
-constexpr uint64_t kMostUnheard = 24;
-
 absl::Duration Milliseconds(uint32_t count) { return absl::Milliseconds(count); }
 
 }  // namespace
@@ -347,7 +343,7 @@ void ClusterSimulation::SwapJournal() {
   const bool known = coordinator_.has_backup() && std::ranges::all_of(ps_, [this](const auto& ps) {
                        return ps->process.alive && ps->has_own_folder() &&
                               ps->heard()->newest().value_or(JournalMark()).commits() >
-                                  coordinator_.backup_commits() + kMostUnheard;
+                                  coordinator_.backup_commits();
                      });
   if (!known || !coordinator_.process.alive || !coordinator_.has_own_folder()) {
     return;

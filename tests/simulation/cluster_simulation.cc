@@ -119,8 +119,7 @@ JobDescription ClusterSimulation::Play() {
   }
   RunUntil(end);
   EndFaults();
-  // Known: a program that cannot write the initial parameters is waited for, by name.
-  if (rare && State() == RUNNING) {
+  if (const JobState state = State(); rare && (state == RUNNING || state == INITIALIZING)) {
     CutForGood();
   }
   RunUntil(world_.time.now() + kPatience);

@@ -199,14 +199,14 @@ absl::Status SimulatedPs::DeleteJob(const std::string& job, uint64_t job_term, u
   return kept_.parts->Delete(job, job_term);
 }
 
-absl::StatusOr<OpenSessionReply> SimulatedPs::OpenSession(const SessionKey& session,
-                                                          uint64_t term) {
-  return shard_->OpenSession(session, term);
+absl::StatusOr<OpenSessionReply> SimulatedPs::OpenSession(const SessionKey& session, uint64_t term,
+                                                          uint64_t call) {
+  return shard_->OpenSession(session, term, call);
 }
 
 absl::StatusOr<CloseSessionReply> SimulatedPs::CloseSession(const SessionKey& session,
-                                                            uint64_t term) {
-  return shard_->CloseSession(session, term);
+                                                            uint64_t term, uint64_t call) {
+  return shard_->CloseSession(session, term, call);
 }
 
 absl::StatusOr<VectorReply> SimulatedPs::Vector(const VectorRequest& request) {

@@ -74,8 +74,10 @@ class SimulatedPs : public ShardGateway {
   absl::StatusOr<RestoreShardJobReply> RestoreJob(const RestoreShardJobRequest& request) override;
   absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                          uint64_t call) override;
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term) override;
-  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term) override;
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
+                                               uint64_t call) override;
+  absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
+                                                 uint64_t call) override;
   absl::Status Checkpoint(const CheckpointRequest& request) override;
   absl::Status ReduceRate(const ReduceRateRequest& request) override;
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override;

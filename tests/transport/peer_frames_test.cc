@@ -56,7 +56,7 @@ class PeerFramesTest : public ::testing::TestWithParam<Transport> {
 
   std::unique_ptr<FrameTransport> Connect() {
     return ChoosingTransport::Create(
-        GetParam(), {peer_->address}, kDeadline,
+        GetParam(), {peer_->address}, /*tls=*/nullptr, kDeadline,
         [this](uint32_t, absl::Duration) { return peer_->offer; }, &report_);
   }
 
@@ -210,7 +210,7 @@ TEST_P(PeerFramesTest, ConnectionsFitTheMessageMemoryAndComeBack) {
 TEST_P(PeerFramesTest, NoMemoryIsSharedByAHandlerThatHasNone) {
   ASSERT_NO_FATAL_FAILURE(Start(kMessageMemory));
   const auto transport = ChoosingTransport::Create(
-      GetParam(), {peer_->address}, kDeadline,
+      GetParam(), {peer_->address}, /*tls=*/nullptr, kDeadline,
       [this](uint32_t, absl::Duration) { return peer_->offer; }, &report_);
   EXPECT_EQ(transport->Map(0, FetchRequest(), SharedShape()), nullptr);
   ASSERT_OK_AND_ASSIGN(const auto answers, Call(transport.get(), {kSumFloats}, Numbers(2)));

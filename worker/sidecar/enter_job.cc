@@ -25,12 +25,14 @@ constexpr absl::Duration kWriteDeadline = absl::Seconds(30);
 // All of the job's parameters, and the seal of each shard.
 absl::Status WriteInitial(const EnterReply& turn, std::span<const float> initial,
                           const std::shared_ptr<Tls>& tls,
-                          const std::function<std::unique_ptr<FrameTransport>()>& make_transport) {
+                          const std::function<std::unique_ptr<FrameTransport>()>& make_transport,
+                          SilentPeer* silent) {
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(turn.location().model()));
   ASSIGN_OR_RETURN(ParameterClientOptions options, ReadOnlyOptions(turn.location(), layout));
   options.deadline = kWriteDeadline;
   options.tls = tls;
   options.make_transport = make_transport;
+  options.silent = silent;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
                    ParameterClient::Create(std::move(options)));
   ParameterClient::WriteOptions write;
@@ -72,8 +74,9 @@ EnterJob::EnterJob(Options options, ReplicaClient* coordinator)
     : options_(std::move(options)), coordinator_(coordinator) {
   if (options_.write == nullptr) {
     options_.write = [tls = options_.tls, make = options_.make_transport](
-                         const EnterReply& turn, std::span<const float> initial) {
-      return WriteInitial(turn, initial, tls, make);
+                         const EnterReply& turn, std::span<const float> initial,
+                         SilentPeer* silent) {
+      return WriteInitial(turn, initial, tls, make, silent);
     };
   }
   if (!options_.again.empty()) {
@@ -93,6 +96,9 @@ absl::Status EnterJob::Ask() {
   request.set_only_enter(options_.only_enter);
   request.set_again(!options_.again.empty());
   request.set_sealed_by(sealed_);
+  if (const std::optional<uint32_t> silent = silent_.Get()) {
+    request.set_silent_shard(*silent);
+  }
   ASSIGN_OR_RETURN(reply_, coordinator_->Enter(request));
   // From now on it is this job, whatever else has its name.
   options_.job.set_name(reply_.job());
@@ -146,7 +152,8 @@ void EnterJob::StartWriting(std::span<const float> initial) {
   }
   written_ = reply_.writer();
   LOG(INFO) << "job " << reply_.job() << ": writes its initial parameters";
-  writer_->Start([this, turn = reply_, initial] { return options_.write(turn, initial); });
+  writer_->Start(
+      [this, turn = reply_, initial] { return options_.write(turn, initial, &silent_); });
 }
 
 absl::Status EnterJob::Poll(std::span<const float> initial) {

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/model/parameter_layout.h"
+#include "common/transport/frame/exchange.h"
 #include "common/transport/frame/frame_transport.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
@@ -35,9 +36,10 @@ absl::StatusOr<Job> MakeProgramJob(const std::string& settings, const Model& ten
 
 class EnterJob {
  public:
-  // Writes all of the job's parameters and has the shards seal them, within its deadlines.
-  // May run on any thread, one call at a time.
-  using Write = std::function<absl::Status(const EnterReply& turn, std::span<const float>)>;
+  // Writes all of the job's parameters and has the shards seal them, within its deadlines, and
+  // notes which shard does not answer. May run on any thread, one call at a time.
+  using Write = std::function<absl::Status(const EnterReply& turn, std::span<const float>,
+                                           SilentPeer* silent)>;
 
   // What the first call asks for; `guest` is drawn for the life of the process.
   struct Options {
@@ -92,6 +94,7 @@ class EnterJob {
   std::string waits_for_;  // told in the log once
   uint64_t written_ = 0;   // as which writer
   uint64_t sealed_ = 0;    // likewise
+  SilentPeer silent_;      // of all writes: one that answers none is so until it answers
   // Last: it uses the ones above.
   std::unique_ptr<BackgroundCall<absl::Status>> writer_;
 };

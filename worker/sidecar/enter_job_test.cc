@@ -55,10 +55,10 @@ class EnterJobTest : public ::testing::Test {
     options.guest = 7001;
     options.pid = 201;
     options.clock = &clock_;
-    options.write =
-        write != nullptr ? std::move(write) : [](const EnterReply&, std::span<const float>) {
-          return absl::OkStatus();
-        };
+    options.write = write != nullptr ? std::move(write)
+                                     : [](const EnterReply&, std::span<const float>, SilentPeer*) {
+                                         return absl::OkStatus();
+                                       };
     enter_ = std::make_unique<EnterJob>(std::move(options), &coordinator_);
     ASSERT_OK(enter_->Begin(absl::ZeroDuration()));
   }
@@ -90,7 +90,7 @@ class EnterJobTest : public ::testing::Test {
 
 TEST_F(EnterJobTest, WritesInItsTurnAndTellsThatItIsSealed) {
   std::atomic<int> writes = 0;
-  Begin([&](const EnterReply& turn, std::span<const float> initial) {
+  Begin([&](const EnterReply& turn, std::span<const float> initial, SilentPeer*) {
     EXPECT_EQ(turn.writer(), 1u);
     EXPECT_THAT(std::vector<float>(initial.begin(), initial.end()), ElementsAre(1, 2, 3));
     ++writes;
@@ -137,7 +137,7 @@ TEST_F(EnterJobTest, AsksWhenItIsDue) {
 TEST_F(EnterJobTest, ATurnThatIsLostWhileItWritesCountsForNothing) {
   absl::Notification go_on;
   std::vector<uint64_t> writers;
-  Begin([&](const EnterReply& turn, std::span<const float>) -> absl::Status {
+  Begin([&](const EnterReply& turn, std::span<const float>, SilentPeer*) -> absl::Status {
     writers.push_back(turn.writer());
     if (turn.writer() > 1) {
       return absl::OkStatus();
@@ -169,7 +169,7 @@ TEST_F(EnterJobTest, ATurnThatIsLostWhileItWritesCountsForNothing) {
 
 TEST_F(EnterJobTest, AWriteThatFailsIsRepeatedWhileItIsItsTurn) {
   std::atomic<int> writes = 0;
-  Begin([&](const EnterReply&, std::span<const float>) -> absl::Status {
+  Begin([&](const EnterReply&, std::span<const float>, SilentPeer*) -> absl::Status {
     return ++writes == 1 ? absl::UnavailableError("ps/0: gone") : absl::OkStatus();
   });
   Say(EnterReply::INITIALIZE, 1);
@@ -180,9 +180,41 @@ TEST_F(EnterJobTest, AWriteThatFailsIsRepeatedWhileItIsItsTurn) {
   EXPECT_EQ(coordinator_.requests.back().sealed_by(), 1u);
 }
 
+// That a write begins anew says nothing of the shard.
+TEST_F(EnterJobTest, TellsWhichShardDoesNotAnswerUntilItDoes) {
+  std::atomic<int> writes = 0;
+  absl::Notification answers;
+  Begin([&](const EnterReply&, std::span<const float>, SilentPeer* silent) -> absl::Status {
+    if (++writes == 1) {
+      silent->Note(1);
+      return absl::DeadlineExceededError("ps/1: no answer");
+    }
+    EXPECT_TRUE(answers.WaitForNotificationWithTimeout(kLong));
+    silent->Answers(1);
+    return absl::OkStatus();
+  });
+  Say(EnterReply::INITIALIZE, 1);
+  ASSERT_OK(Poll());
+  EXPECT_FALSE(coordinator_.requests.front().has_silent_shard());
+  const absl::Time end = absl::Now() + kLong;
+  while (writes < 2) {
+    ASSERT_LT(absl::Now(), end);
+    ASSERT_OK(Poll());
+    std::this_thread::yield();
+  }
+  ASSERT_OK(Poll());
+  ASSERT_TRUE(coordinator_.requests.back().has_silent_shard());
+  EXPECT_EQ(coordinator_.requests.back().silent_shard(), 1u);
+  answers.Notify();
+  AwaitWritten();
+  ASSERT_OK(Poll());
+  EXPECT_FALSE(coordinator_.requests.back().has_silent_shard());
+  EXPECT_EQ(coordinator_.requests.back().sealed_by(), 1u);
+}
+
 TEST_F(EnterJobTest, WhatWasLostIsWrittenAgainByALaterWriter) {
   std::vector<uint64_t> writers;
-  Begin([&](const EnterReply& turn, std::span<const float>) -> absl::Status {
+  Begin([&](const EnterReply& turn, std::span<const float>, SilentPeer*) -> absl::Status {
     writers.push_back(turn.writer());
     return absl::OkStatus();
   });
