@@ -52,6 +52,18 @@ absl::Status ApplyToMembers(const StateUpdate& update, CoordinatorSnapshot* snap
   return status;
 }
 
+absl::Status BeginLife(const JournalLife& life,
+                       google::protobuf::RepeatedPtrField<JournalLife>* lives) {
+  if (!lives->empty() && life.term() <= lives->rbegin()->term()) {
+    return absl::FailedPreconditionError(absl::StrCat("the life of term ", lives->rbegin()->term(),
+                                                      " does not come before that of term ",
+                                                      life.term()));
+  }
+  *lives->Add() = life;
+  lives->DeleteSubrange(0, std::max(0, lives->size() - kMaxLives));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CoordinatorState::ApplyToCluster(const StateUpdate& update) {
@@ -91,17 +103,7 @@ absl::Status CoordinatorState::ApplyToCluster(const StateUpdate& update) {
     return absl::OkStatus();
   }
   if (update.has_life_begun()) {
-    auto* const lives = snapshot_.mutable_life();
-    if (!lives->empty() && update.life_begun().term() <= lives->rbegin()->term()) {
-      return absl::FailedPreconditionError(absl::StrCat("the life of term ",
-                                                        lives->rbegin()->term(),
-                                                        " does not come before that "
-                                                        "of term ",
-                                                        update.life_begun().term()));
-    }
-    *lives->Add() = update.life_begun();
-    lives->DeleteSubrange(0, std::max(0, lives->size() - kMaxLives));
-    return absl::OkStatus();
+    return BeginLife(update.life_begun(), snapshot_.mutable_life());
   }
   if (update.has_shard_seen()) {
     const ShardSeen& seen = update.shard_seen();

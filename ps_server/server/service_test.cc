@@ -48,14 +48,13 @@ class ServiceTest : public ::testing::Test {
   HeardJournal journal_{PosixStorage(), ""};
   KeptRevocations revoked_{PosixStorage(), "", Clock::Real()->WallTime()};
   LatestText trouble_;
-  ParameterServerService service_{
-      {.shard = &shard_,
-       .journal = &journal_,
-       .revoked = &revoked_,
-       .frames = &frames_,
-       .message_memory_bytes = 1 << 20,
-       .shared_memory = [] { return SharedMemoryOffer(); },
-       .trouble = &trouble_}};
+  ParameterServerService service_{{.shard = &shard_,
+                                   .journal = &journal_,
+                                   .revoked = &revoked_,
+                                   .frames = &frames_,
+                                   .message_memory_bytes = 1 << 20,
+                                   .shared_memory = [] { return SharedMemoryOffer(); },
+                                   .trouble = &trouble_}};
   CallTable calls_ = service_.Calls();
 };
 
