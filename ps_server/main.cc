@@ -12,11 +12,13 @@
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/base/standard_output.h"
+#include "common/config/state_dir.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/open_files.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
 #include "common/simd/simd_level.h"
+#include "common/transport/credential_renewal.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/server/ps_server.h"
 #include "ps_server/server/settings.h"
@@ -67,6 +69,8 @@ int Run(std::span<const char* const> args) {
     LOG(ERROR) << server.status().message();
     return 2;
   }
+  const std::unique_ptr<CredentialRenewal> renewal = CredentialRenewal::Start(
+      settings->coordinator, settings->server.tls, &SystemEnvironmentVariable);
   LOG(INFO) << "serving on " << (*server)->address() << ", epoch " << (*server)->shard_epoch()
             << ", kernels " << SimdLevelName() << ", "
             << (settings->server.state_dir.empty()

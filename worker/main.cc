@@ -14,9 +14,11 @@
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/base/standard_output.h"
+#include "common/config/state_dir.h"
 #include "common/process/die_with_parent.h"
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
+#include "common/transport/credential_renewal.h"
 #include "worker/command_line.h"
 #include "worker/evaluate.h"
 #include "worker/local_model.h"
@@ -97,6 +99,9 @@ int Serve(WorkerCommand command) {
       return Fail(status);
     }
   }
+  const std::unique_ptr<CredentialRenewal> renewal =
+      CredentialRenewal::Start(command.worker.cluster.coordinator().address(), command.worker.tls,
+                               &SystemEnvironmentVariable);
   LOG(INFO) << "serving on " << (*worker)->address();
   std::optional<int> signal;
   while (!signal.has_value()) {

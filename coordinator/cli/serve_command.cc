@@ -16,6 +16,7 @@
 #include "common/process/port_file.h"
 #include "common/process/signal_fd.h"
 #include "common/security/credential_store.h"
+#include "common/transport/credential_renewal.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/own_tls.h"
 #include "coordinator/server/coordinator_server.h"
@@ -65,6 +66,7 @@ absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   // Before the server's threads exist, so that they inherit the mask.
   ASSIGN_OR_RETURN(SignalFd signals, SignalFd::Create({SIGTERM, SIGINT}));
   const std::string state_dir = flags.server.state_dir;
+  const std::shared_ptr<Tls> tls = flags.server.tls;
   ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorServer> server,
                    CoordinatorServer::Start(std::move(flags.server)));
   LOG(INFO) << (state_dir.empty() ? "keeps jobs in memory only"
@@ -72,6 +74,8 @@ absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   if (!flags.port_file.empty()) {
     RETURN_IF_ERROR(WritePortFile(flags.port_file, server->address()));
   }
+  const std::unique_ptr<CredentialRenewal> renewal =
+      CredentialRenewal::Start(server->address(), tls, &SystemEnvironmentVariable);
   LOG(INFO) << "serving cluster " << cluster.cluster.name() << " on " << server->address();
   std::optional<int> signal;
   while (!signal.has_value()) {

@@ -22,6 +22,7 @@
 #include "common/process/file_lock.h"
 #include "common/process/host_name.h"
 #include "common/storage/storage.h"
+#include "common/transport/credential_renewal.h"
 #include "common/transport/own_tls.h"
 #include "coordinator/cli/shard_transfer.h"
 
@@ -129,27 +130,16 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.variable = &SystemEnvironmentVariable;
   environment_.storage = PosixStorage();
   environment_.is_shared_lock_held = &FileLock::IsShared;
-  const auto find_tls = [this](const std::string& address, const std::string& cluster,
-                               bool insecure) -> absl::Status {
-    ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster,
-                                   .coordinator = address,
-                                   .role = Role::kOperator,
-                                   .insecure = insecure},
-                                  &SystemEnvironmentVariable));
-    return absl::OkStatus();
-  };
-  environment_.connect = [this, find_tls](
-                             const std::string& address, absl::Duration deadline,
-                             const std::string& cluster,
-                             bool insecure) -> absl::StatusOr<std::unique_ptr<JobClient>> {
-    RETURN_IF_ERROR(find_tls(address, cluster, insecure));
+  environment_.connect = [this](const std::string& address, absl::Duration deadline,
+                                const std::string& cluster,
+                                bool insecure) -> absl::StatusOr<std::unique_ptr<JobClient>> {
+    RETURN_IF_ERROR(FindTls(address, cluster, insecure));
     return JobClient::Create(address, deadline, cluster, tls_);
   };
   environment_.connect_members =
-      [this, find_tls](const std::string& address, absl::Duration deadline,
-                       const std::string& cluster,
-                       bool insecure) -> absl::StatusOr<std::unique_ptr<MemberClient>> {
-    RETURN_IF_ERROR(find_tls(address, cluster, insecure));
+      [this](const std::string& address, absl::Duration deadline, const std::string& cluster,
+             bool insecure) -> absl::StatusOr<std::unique_ptr<MemberClient>> {
+    RETURN_IF_ERROR(FindTls(address, cluster, insecure));
     return MemberClient::Create(address, deadline, cluster, tls_);
   };
   environment_.join_client = join_client_.get();
@@ -164,6 +154,24 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
   environment_.wait = &WaitForSignal;
   environment_.draw_id = &DrawId;
   environment_.clock = Clock::Real();
+}
+
+absl::Status SystemEnvironment::FindTls(const std::string& address, const std::string& cluster,
+                                        bool insecure) {
+  ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster,
+                                 .coordinator = address,
+                                 .role = Role::kOperator,
+                                 .insecure = insecure},
+                                &SystemEnvironmentVariable));
+  if (tls_ == nullptr) {
+    return absl::OkStatus();
+  }
+  const absl::Status renewed =
+      RenewWhereDue(address, tls_, &SystemEnvironmentVariable, absl::Now());
+  if (!renewed.ok()) {
+    std::cerr << environment_.program << ": " << std::string(renewed.message()) << "\n";
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace monsoon

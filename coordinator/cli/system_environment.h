@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "coordinator/cli/environment.h"
 
@@ -17,6 +18,9 @@ class SystemEnvironment {
   Environment* get() { return &environment_; }
 
  private:
+  // Sets tls_ for the coordinator there.
+  absl::Status FindTls(const std::string& address, const std::string& cluster, bool insecure);
+
   Environment environment_;
   std::shared_ptr<Tls> tls_;  // of the newest connection
   std::unique_ptr<ModelTransfer> transfer_;

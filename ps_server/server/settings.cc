@@ -101,6 +101,7 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
                                                    " ps entries, counted from 0"));
   }
   TakeTask(cluster, &settings.server);
+  settings.coordinator = cluster.coordinator().address();
   ASSIGN_OR_RETURN(settings.server.tls,
                    OwnTls({cluster.name(), cluster.coordinator().address(), Role::kPs,
                            absl::StrCat(settings.server.task), settings.server.insecure},

@@ -14,7 +14,8 @@ namespace monsoon {
 
 struct PsSettings {
   PsServerOptions server;
-  std::string port_file;  // "": none
+  std::string coordinator;  // its address, as the cluster file has it
+  std::string port_file;    // "": none
   LogSettings log;
   std::optional<std::string> help;  // set: print it and do nothing else
   bool version = false;             // print what the binary is, and do nothing else

@@ -10,6 +10,7 @@
 #include "common/base/log_settings.h"
 #include "common/base/logging.h"
 #include "common/config/state_dir.h"
+#include "common/transport/credential_renewal.h"
 #include "common/transport/own_tls.h"
 #include "worker/client/sidecar_descriptors.h"
 #include "worker/sidecar/program.h"
@@ -51,8 +52,14 @@ int Main(int argc, char** argv) {
     return Fail(program.status());
   }
   Sidecar::Surroundings surroundings;
-  surroundings.find_tls = [](const std::string& coordinator) {
-    return OwnTls({.coordinator = coordinator, .role = Role::kWorker}, &SystemEnvironmentVariable);
+  std::unique_ptr<CredentialRenewal> renewal;
+  surroundings.find_tls = [&renewal](const std::string& coordinator) {
+    absl::StatusOr<std::shared_ptr<Tls>> tls =
+        OwnTls({.coordinator = coordinator, .role = Role::kWorker}, &SystemEnvironmentVariable);
+    if (tls.ok()) {
+      renewal = CredentialRenewal::Start(coordinator, *tls, &SystemEnvironmentVariable);
+    }
+    return tls;
   };
   Sidecar sidecar(*std::move(program), std::move(surroundings));
   if (const absl::Status status = sidecar.Run(); !status.ok()) {

@@ -63,8 +63,12 @@ class MemberVerifier final : public ExternalCertificateVerifier {
 
 }  // namespace
 
-Tls::Tls(PeerVerifier verifier, Peer self, std::shared_ptr<CertificateProviderInterface> provider)
-    : verifier_(std::move(verifier)), self_(std::move(self)), provider_(std::move(provider)) {}
+Tls::Tls(std::string file, PeerVerifier verifier, Peer self,
+         std::shared_ptr<CertificateProviderInterface> provider)
+    : file_(std::move(file)),
+      verifier_(std::move(verifier)),
+      self_(std::move(self)),
+      provider_(std::move(provider)) {}
 
 Tls::~Tls() = default;
 
@@ -77,7 +81,7 @@ absl::StatusOr<std::shared_ptr<Tls>> Tls::Open(const std::string& credential_fil
     return Annotate(self.status(), credential_file);
   }
   return std::shared_ptr<Tls>(
-      new Tls(std::move(verifier), *std::move(self),
+      new Tls(credential_file, std::move(verifier), *std::move(self),
               std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
                   credential_file, credential_file, credential_file, kLookAtFileSeconds)));
 }
@@ -86,7 +90,7 @@ absl::StatusOr<std::shared_ptr<Tls>> Tls::ForJoining(const std::string& authorit
   PrepareGrpc();
   ASSIGN_OR_RETURN(PeerVerifier verifier, PeerVerifier::Create(authority));
   return std::shared_ptr<Tls>(
-      new Tls(std::move(verifier), Peer(),
+      new Tls("", std::move(verifier), Peer(),
               std::make_shared<grpc::experimental::StaticDataCertificateProvider>(authority)));
 }
 

@@ -44,6 +44,8 @@ class Tls : public std::enable_shared_from_this<Tls> {
   static absl::StatusOr<std::shared_ptr<Tls>> ForJoining(const std::string& authority);
   ~Tls();
 
+  // Of which it was made; "" of who has yet to join.
+  const std::string& file() const { return file_; }
   const Authority& authority() const { return verifier_.authority(); }
   // Who this process is, from the file as it was first read; nobody for who has yet to join.
   const Identity& self() const { return self_.identity; }
@@ -59,9 +61,10 @@ class Tls : public std::enable_shared_from_this<Tls> {
   std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(Role server);
 
  private:
-  Tls(PeerVerifier verifier, Peer self,
+  Tls(std::string file, PeerVerifier verifier, Peer self,
       std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider);
 
+  const std::string file_;
   const PeerVerifier verifier_;
   const Peer self_;
   const std::shared_ptr<grpc::experimental::CertificateProviderInterface> provider_;
