@@ -77,8 +77,13 @@ absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
   } else if (!IsKept(*store, cluster)) {
     return plain;
   }
-  ASSIGN_OR_RETURN(const std::string file,
-                   store->ObtainFile({options.role, options.name, cluster, ""}, {}, absl::Now()));
+  Identity wanted = {options.role.value_or(Role::kOperator), options.name, cluster, ""};
+  if (const absl::StatusOr<Credential> member = store->Member(cluster);
+      member.ok() && !options.role.has_value()) {
+    ASSIGN_OR_RETURN(const Peer self, ReadPeer(member->certificate));
+    wanted.role = self.identity.role;
+  }
+  ASSIGN_OR_RETURN(const std::string file, store->ObtainFile(wanted, {}, absl::Now()));
   return Tls::Open(file);
 }
 

@@ -25,7 +25,9 @@ inline constexpr char kInsecureVariable[] = "MONSOON_INSECURE";
 struct OwnTlsOptions {
   std::string cluster;      // "": whose coordinator answers at `coordinator`
   std::string coordinator;  // its address
-  Role role = Role::kOperator;
+  // None: of a person, whom the authority makes an operator, and who is whatever he has joined as
+  // elsewhere: what he may do, the coordinator says.
+  std::optional<Role> role;
   std::string name;  // of a task its number; "": whichever this user has
   bool insecure = false;
 };

@@ -99,6 +99,16 @@ TEST_F(OwnTlsTest, AnAddressAloneOfAPlainServerNeedsNothing) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("connection refused")));
 }
 
+TEST_F(OwnTlsTest, APersonIsWhatHeHasJoinedAs) {
+  ASSERT_OK(store().Save(lab_.Issue(Role::kViewer, "eve"), OtherAuthority::kRefuse));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> eve, OwnTls({.cluster = "lab"}, variables()));
+  EXPECT_EQ(MemberName(eve->self()), "viewer/eve");
+  variables_[kCredentialsVariable] += "-alpha";
+  ASSERT_OK(store().Save(lab_.authority(), OtherAuthority::kRefuse));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> ada, OwnTls({.cluster = "lab"}, variables()));
+  EXPECT_EQ(ada->self().role, Role::kOperator);
+}
+
 TEST_F(OwnTlsTest, ACredentialOfAnotherRoleIsNamed) {
   ASSERT_OK(store().Save(lab_.Issue(Role::kViewer, "eve"), OtherAuthority::kRefuse));
   EXPECT_THAT(OwnTls({.cluster = "lab", .role = Role::kWorker}, variables()).status(),

@@ -160,7 +160,6 @@ absl::Status SystemEnvironment::FindTls(const std::string& address, const std::s
                                         bool insecure) {
   ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster,
                                  .coordinator = address,
-                                 .role = Role::kOperator,
                                  .insecure = insecure},
                                 &SystemEnvironmentVariable));
   if (tls_ == nullptr) {
