@@ -158,9 +158,7 @@ SystemEnvironment::SystemEnvironment(const char* argv0)
 
 absl::Status SystemEnvironment::FindTls(const std::string& address, const std::string& cluster,
                                         bool insecure) {
-  ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster,
-                                 .coordinator = address,
-                                 .insecure = insecure},
+  ASSIGN_OR_RETURN(tls_, OwnTls({.cluster = cluster, .coordinator = address, .insecure = insecure},
                                 &SystemEnvironmentVariable));
   if (tls_ == nullptr) {
     return absl::OkStatus();

@@ -72,11 +72,11 @@ Tls::Tls(std::string file, PeerVerifier verifier, Peer self,
 
 Tls::~Tls() = default;
 
-absl::StatusOr<std::shared_ptr<Tls>> Tls::Open(const std::string& credential_file) {
+absl::StatusOr<std::shared_ptr<Tls>> Tls::Open(const std::string& credential_file, absl::Time now) {
   PrepareGrpc();
   ASSIGN_OR_RETURN(const Credential credential, LoadCredential(credential_file));
   ASSIGN_OR_RETURN(PeerVerifier verifier, PeerVerifier::Create(credential.authority));
-  absl::StatusOr<Peer> self = verifier.Verify(credential.certificate, absl::Now());
+  absl::StatusOr<Peer> self = verifier.Verify(credential.certificate, now);
   if (!self.ok()) {
     return Annotate(self.status(), credential_file);
   }

@@ -18,6 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/security/certificate.h"
@@ -37,8 +38,10 @@ namespace monsoon {
 class Tls : public std::enable_shared_from_this<Tls> {
  public:
   // Of who the file says this process is. Errors: those of LoadCredential, and Unauthenticated
-  // where its certificate has ended or not begun.
-  static absl::StatusOr<std::shared_ptr<Tls>> Open(const std::string& credential_file);
+  // where its certificate has ended or not begun at `now`; only the other ends' are of this
+  // moment's clock always.
+  static absl::StatusOr<std::shared_ptr<Tls>> Open(const std::string& credential_file,
+                                                   absl::Time now = absl::Now());
   // Of who has yet to join the cluster of this authority (PEM): it believes the authority's
   // members, and shows nothing. It makes channels only.
   static absl::StatusOr<std::shared_ptr<Tls>> ForJoining(const std::string& authority);
