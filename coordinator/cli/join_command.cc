@@ -193,7 +193,6 @@ absl::Status Join(const Invocation& call, const JoinFlags& flags) {
 }  // namespace
 
 int RunJoin(Invocation& call) {
-  CHECK(call.env().join_client != nullptr);
   JoinFlags flags;
   call.flags().Add("task", &flags.task, "which task of the cluster file this is: a number");
   call.flags().Add("name", &flags.name,
@@ -204,6 +203,7 @@ int RunJoin(Invocation& call) {
   if (const std::optional<int> code = call.Parse(1, 1)) {
     return *code;
   }
+  CHECK(call.env().join_client != nullptr);
   const absl::Status status = Join(call, flags);
   return status.ok() ? kExitOk : call.Fail(status);
 }
