@@ -140,7 +140,7 @@ class AccessMatrixTest : public ::testing::Test {
 
   bool MayCall(const std::shared_ptr<grpc::Channel>& channel, absl::string_view method) {
     const absl::Duration deadline = connects_ ? kDeadline : kRefusedBy;
-    return testing::CallBytes(channel, std::string(method), "", deadline, /*waits=*/false).ok();
+    return CallBytes(channel, std::string(method), "", deadline, /*waits=*/false).ok();
   }
 
   bool MaySend(FrameTransport* transport, const std::string& kind) {

@@ -1,5 +1,5 @@
-// One unary call of a method by its name, with the bytes of its request and of its answer. For
-// tests, which call what no stub knows.
+// One unary call of a method by its name, with the bytes of its request and of its answer: of what
+// no stub of this folder knows.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 #include "grpcpp/impl/client_unary_call.h"
 #include "grpcpp/support/byte_buffer.h"
 
-namespace monsoon::testing {
+namespace monsoon {
 
 // `waits`: for a server that is not there yet, or whose connection broke.
 inline absl::StatusOr<std::string> CallBytes(const std::shared_ptr<grpc::Channel>& channel,
@@ -34,4 +34,4 @@ inline absl::StatusOr<std::string> CallBytes(const std::shared_ptr<grpc::Channel
   return std::string(reinterpret_cast<const char*>(bytes.begin()), bytes.size());
 }
 
-}  // namespace monsoon::testing
+}  // namespace monsoon

@@ -40,7 +40,7 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 absl::StatusOr<std::string> Call(const std::shared_ptr<grpc::Channel>& channel,
                                  const std::string& method, const std::string& request,
                                  absl::Duration deadline = kPatience) {
-  return testing::CallBytes(channel, method, request, deadline, /*waits=*/true);
+  return CallBytes(channel, method, request, deadline, /*waits=*/true);
 }
 
 // Calls of /test/Hold do not end before Release.

@@ -1,10 +1,11 @@
 #include "common/transport/grpc/renew_call.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/transport/grpc/call_bytes.h"
 #include "common/transport/grpc/channel.h"
-#include "common/transport/grpc/status_conversion.h"
-#include "grpcpp/impl/client_unary_call.h"
 #include "proto/member.pb.h"
 
 namespace monsoon {
@@ -19,20 +20,19 @@ absl::StatusOr<std::string> RenewCertificate(const std::string& coordinator,
                                              const std::shared_ptr<Tls>& tls,
                                              const std::string& cluster,
                                              const std::string& signing_request) {
-  const std::shared_ptr<grpc::Channel> channel = MakeChannel(coordinator, tls, Role::kCoordinator);
-  const grpc::internal::RpcMethod method(kMethod, grpc::internal::RpcMethod::NORMAL_RPC);
-  grpc::ClientContext context;
-  SetDeadline(&context, kDeadline);
   RenewRequest request;
   request.set_cluster(cluster);
   request.set_signing_request(signing_request);
+  const absl::StatusOr<std::string> bytes =
+      CallBytes(MakeChannel(coordinator, tls, Role::kCoordinator), kMethod,
+                request.SerializeAsString(), kDeadline, /*waits=*/false);
+  if (!bytes.ok()) {
+    return Annotate(bytes.status(), absl::StrCat("coordinator at ", coordinator));
+  }
   MemberCertificate answer;
-  const grpc::Status status = grpc::internal::BlockingUnaryCall<RenewRequest, MemberCertificate,
-                                                                google::protobuf::MessageLite,
-                                                                google::protobuf::MessageLite>(
-      channel.get(), method, &context, request, &answer);
-  if (!status.ok()) {
-    return Annotate(FromGrpcStatus(status), absl::StrCat("coordinator at ", coordinator));
+  if (!answer.ParseFromString(*bytes)) {
+    return absl::InternalError(
+        absl::StrCat("coordinator at ", coordinator, ": its answer cannot be read"));
   }
   return std::move(*answer.mutable_certificate());
 }

@@ -178,8 +178,8 @@ TEST(RpcServerTest, TellsItsHealth) {
   ASSERT_OK_AND_ASSIGN(auto server, RpcServer::Start({.address = address}, {}));
   const auto channel = MakeChannel(server->address());
   const auto check = [&](const std::string& request) {
-    return testing::CallBytes(channel, "/grpc.health.v1.Health/Check", request, absl::Seconds(10),
-                              /*waits=*/true);
+    return CallBytes(channel, "/grpc.health.v1.Health/Check", request, absl::Seconds(10),
+                     /*waits=*/true);
   };
   // HealthCheckResponse{status: SERVING}
   EXPECT_EQ(check("").value_or("refused"), "\x08\x01");

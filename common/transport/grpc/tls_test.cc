@@ -56,8 +56,8 @@ class TlsTest : public ::testing::Test {
 
   absl::StatusOr<std::string> Ask(const std::shared_ptr<Tls>& tls,
                                   Role server = Role::kCoordinator) {
-    return testing::CallBytes(MakeChannel(server_->address(), tls, server),
-                              "/monsoon.JobService/Describe", "", kDeadline, /*waits=*/false);
+    return CallBytes(MakeChannel(server_->address(), tls, server), "/monsoon.JobService/Describe",
+                     "", kDeadline, /*waits=*/false);
   }
 
   TestAuthority lab_{"lab"};
