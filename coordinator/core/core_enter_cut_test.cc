@@ -31,7 +31,8 @@ class CoreEnterCutTest : public CoreEnterTest {
   }
   std::string LastText(const std::string& kind) {
     std::string text;
-    for (const auto& event : h_.Describe().event()) {
+    const JobDescription job = h_.Describe();
+    for (const auto& event : job.event()) {
       text = event.kind() == kind ? event.text() : text;
     }
     return text;

@@ -150,6 +150,27 @@ TEST_F(CoreEnterTest, SlicesOfBeforeMakeWayAlsoInTheNextLifeOfTheCoordinator) {
   EXPECT_EQ(Enter(1).writer(), 2u) << h_.Reason();
 }
 
+TEST_F(CoreEnterTest, SlicesOfBeforeMakeWayThoughNoPollHasShownThemYet) {
+  const std::string job = Begin(1);
+  BecomesGuest(1, job);
+  h_.Beat(1);
+  h_.shard(0).silent = true;
+  h_.Restart(0);
+  h_.Settle();
+  ASSERT_THAT(h_.shard(1).history, Contains("open gpt-1/1#1"));
+  h_.shard(0).silent = false;
+  const uint64_t round = h_.core().BeginPoll();
+  h_.core().OnPoll(0, round, h_.Status(0), h_.now());
+  std::vector<ShardCommand> commands = h_.core().TakeCommands(h_.now());
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].shard, 0u);
+  h_.core().OnPoll(1, round, h_.Status(1), h_.now());
+  commands = h_.core().TakeCommands(h_.now());
+  ASSERT_EQ(commands.size(), 1u);
+  EXPECT_EQ(commands[0].shard, 1u);
+  EXPECT_TRUE(commands[0].replace);
+}
+
 // Nobody else may be there to write them.
 TEST_F(CoreEnterTest, WhoMayTrainAlreadyIsToldToEnterOnceMoreThen) {
   const std::string job = Begin(1);

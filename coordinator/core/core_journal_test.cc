@@ -146,6 +146,7 @@ TEST_F(CoreJournalTest, WorkersWaitUntilAShardHasSaidWhatItHeard) {
 TEST_F(CoreJournalTest, WorkersHearOfAJournalOnceAShardHasSaidWhatItHeard) {
   StartAndDie(40);
   h_.core().journal()->Begin("/state/coordinator", 40);
+  h_.core().journal()->NoteCommits(41, true);
   h_.Poll();
   ASSERT_OK_AND_ASSIGN(HeartbeatReply reply, h_.core().Heartbeat(h_.HeartbeatOf(0), h_.now()));
   EXPECT_EQ(reply.journal().id(), mark_.id());
@@ -258,6 +259,7 @@ TEST_F(CoreJournalTest, AnOlderCopyIsKnownByTheLifeThatItLacks) {
   for (uint32_t shard = 0; shard < 2; ++shard) {
     h_.shard(shard).journal = *h_.core().journal()->mark();
   }
+  h_.Pass(absl::Seconds(1), {});
   const std::vector<StateUpdate> newest = h_.updates_;
   h_.RestartCoordinator(copied_);
   h_.core().journal()->Begin("/state/coordinator", 60);

@@ -35,6 +35,10 @@ EnterReply ToldOfEnd(const JobRecord& job) {
   return reply;
 }
 
+std::string WriterName(const InitialWriter& writer) {
+  return absl::StrCat("pid ", writer.pid(), writer.host().empty() ? "" : " on ", writer.host());
+}
+
 // "gpt" of "gpt-3"; "" of what is no job's id.
 std::string NameInId(const std::string& id) {
   const size_t dash = id.rfind('-');
@@ -272,7 +276,7 @@ void Entering::ChooseWriter(const EnterRequest& request, JobRecord* job, absl::D
                    PeerText(request.host(), kMostPeerName), " writes the initial parameters",
                    number > 1 ? absl::StrCat(", as number ", number, " who does") : "",
                    job->initial_writer.is_there && job->initial_writer.cut
-                       ? absl::StrCat(": pid ", before.pid(), " ",
+                       ? absl::StrCat(": ", WriterName(before), " ",
                                       NotReached(*job->initial_writer.cut, cluster_, now))
                        : "");
   job->initial_writer.cut.reset();
@@ -299,9 +303,7 @@ std::string Entering::WaitsFor(const JobRecord& job, Moment moment) const {
 std::string Entering::WriterReason(const JobRecord& job, absl::Duration now) const {
   const InitialWriter& writer = job.state().writer();
   return absl::StrFormat(
-      "waits for the initial parameters: pid %d%s has been writing them for "
-      "%.1f s%s",
-      writer.pid(), writer.host().empty() ? "" : " on " + writer.host(),
+      "waits for the initial parameters: %s has been writing them for %.1f s%s", WriterName(writer),
       absl::ToDoubleSeconds(now - FromNanos(writer.since_ns())),
       job.initial_writer.cut ? ", and " + NotReached(*job.initial_writer.cut, cluster_, now) : "");
 }

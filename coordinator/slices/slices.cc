@@ -100,7 +100,13 @@ void Slices::TakeCommands(absl::Duration now, std::vector<ShardCommand>* command
   }
   for (const auto& job : jobs_.jobs()) {
     if (job->stage() == JOB_CREATING || job->stage() == JOB_DELETING) {
-      for (const uint32_t shard : job->fanout.Due(now, unheard)) {
+      // Likewise where they are made once more: it says so in a poll that began after they had been
+      // made.
+      std::vector<bool> held_back = unheard;
+      for (uint32_t shard = 0; job->stage() == JOB_CREATING && shard < shards_.size(); ++shard) {
+        held_back[shard] = held_back[shard] || shards_.shard(shard).round <= job->ready_round;
+      }
+      for (const uint32_t shard : job->fanout.Due(now, held_back)) {
         ShardCommand command;
         command.shard = shard;
         command.job = job->id();

@@ -48,10 +48,8 @@ constexpr FoundOnce kFoundOnce[] = {
      true},
     {14489, "a job fails before the program that made it was told its name", true},
     {3321, "a worker that came to a wrong folder holds its journal against the right one", true},
-    {38426, "the same at the end of a job of rounds, and nobody is left who reaches the shard",
-     true},
-    {32922, "a session of a slice before is opened late, and nobody can write initial parameters",
-     true},
+    {38426, "whoever ends a job of rounds alone does not reach a restored shard: not named", true},
+    {32922, "a slice that no poll has shown yet stays when a joined job's are made anew", true},
 };
 
 TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {
