@@ -47,7 +47,7 @@ TEST_F(CoreEnterCutTest, AnotherThatWaitsWritesInItsPlace) {
   EXPECT_EQ(Enter(2).part(), EnterReply::WAIT) << "for lost_after_ms, it may come through";
   EXPECT_EQ(h_.Reason(),
             "waits for the initial parameters: pid 201 on attic has been writing them for 2.0 s, "
-            "and has not reached ps/1 at unix-abstract:ps1 for 2 s");
+            "and has not reached ps/1 at unix:ps1 for 2 s");
   PassCut(1, 1);
   EXPECT_EQ(EnterCut(1, 1).writer(), 1u) << "nobody else has asked";
   const EnterReply next = EnterCut(2, 1);
@@ -56,10 +56,10 @@ TEST_F(CoreEnterCutTest, AnotherThatWaitsWritesInItsPlace) {
   EXPECT_EQ(
       LastText("initializing"),
       "pid 202 on attic writes the initial parameters, as number 2 who does: pid 201 on attic "
-      "has not reached ps/1 at unix-abstract:ps1 for 3 s");
+      "has not reached ps/1 at unix:ps1 for 3 s");
   EXPECT_EQ(EnterCut(1, 1).part(), EnterReply::WAIT);
   EXPECT_THAT(h_.Reason(), HasSubstr("pid 202 on attic has been writing them for 0.0 s, and has "
-                                     "not reached ps/1 at unix-abstract:ps1 for 0 s"));
+                                     "not reached ps/1 at unix:ps1 for 0 s"));
   // It is cut off, too: it has as long, and the turn goes back.
   PassCut(2, 1);
   PassCut(2, 1);

@@ -32,7 +32,7 @@ TEST_F(CoreRestoresTest, ReplicasStayUntilTheirPushesAreOnTheDisk) {
   h_.silent_shard_[0] = 1;
   Pass(1);
   EXPECT_EQ(h_.Reason(),
-            "waits for its last checkpoint; worker/0 does not reach ps/1 at unix-abstract:ps1");
+            "waits for its last checkpoint; worker/0 does not reach ps/1 at unix:ps1");
   h_.silent_shard_.clear();
   h_.shard(1).disk_is_slow = false;
   Pass(4);
