@@ -31,8 +31,7 @@ TEST_F(CoreRestoresTest, ReplicasStayUntilTheirPushesAreOnTheDisk) {
   EXPECT_TRUE(h_.Beat(0).has_assignment());
   h_.silent_shard_[0] = 1;
   Pass(1);
-  EXPECT_EQ(h_.Reason(),
-            "waits for its last checkpoint; worker/0 does not reach ps/1 at unix:ps1");
+  EXPECT_EQ(h_.Reason(), "waits for its last checkpoint; worker/0 does not reach ps/1 at unix:ps1");
   h_.silent_shard_.clear();
   h_.shard(1).disk_is_slow = false;
   Pass(4);
