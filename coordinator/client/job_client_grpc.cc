@@ -23,6 +23,7 @@ class GrpcJobClient : public JobClient {
       : address_(address),
         deadline_(deadline),
         cluster_(std::move(cluster)),
+        tls_(tls),
         channel_(MakeChannel(address, tls, Role::kCoordinator)),
         stub_(JobService::NewStub(channel_)) {}
 
@@ -30,42 +31,44 @@ class GrpcJobClient : public JobClient {
     SubmitRequest named = request;
     named.set_cluster(cluster_);
     return UnaryCall(channel_, stub_.get(), &Stub::Submit, named,
-                     std::max(deadline_, kSubmitDeadline), address_);
+                     std::max(deadline_, kSubmitDeadline), address_, tls_);
   }
   absl::StatusOr<JobSummary> Start(const std::string& job) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Start, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Start, Named(job), deadline_, address_, tls_);
   }
   absl::StatusOr<ListReply> List() override {
-    return UnaryCall(channel_, stub_.get(), &Stub::List, For<ListRequest>(), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::List, For<ListRequest>(), deadline_, address_,
+                     tls_);
   }
   absl::StatusOr<JobDescription> Describe(const std::string& job) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Describe, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Describe, Named(job), deadline_, address_, tls_);
   }
   absl::StatusOr<JobSummary> Cancel(const std::string& job) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Cancel, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Cancel, Named(job), deadline_, address_, tls_);
   }
   absl::StatusOr<JobSummary> Delete(const std::string& job) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Delete, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Delete, Named(job), deadline_, address_, tls_);
   }
   absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Checkpoint, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Checkpoint, Named(job), deadline_, address_,
+                     tls_);
   }
   absl::StatusOr<JobLocation> Locate(const std::string& job) override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Locate, Named(job), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Locate, Named(job), deadline_, address_, tls_);
   }
   absl::StatusOr<TaskStatus> Drain(uint32_t worker) override {
     auto request = For<DrainRequest>();
     request.set_worker(worker);
-    return UnaryCall(channel_, stub_.get(), &Stub::Drain, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Drain, request, deadline_, address_, tls_);
   }
   absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by) override {
     auto request = For<GiveUpRequest>();
     request.set_task(task);
     request.set_by(by);
-    return UnaryCall(channel_, stub_.get(), &Stub::GiveUp, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::GiveUp, request, deadline_, address_, tls_);
   }
   absl::StatusOr<InfoReply> Info() override {
-    return UnaryCall(channel_, stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_, tls_);
   }
 
  private:
@@ -84,6 +87,7 @@ class GrpcJobClient : public JobClient {
   const std::string address_;
   const absl::Duration deadline_;
   const std::string cluster_;
+  const std::shared_ptr<Tls> tls_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stub> stub_;
 };

@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/transport/grpc/channel.h"
@@ -37,17 +38,14 @@ class TlsJoinClient : public JoinClient {
     const std::shared_ptr<grpc::Channel> channel = MakeChannel(address, tls, Role::kCoordinator);
     const std::unique_ptr<Stub> stub = MemberService::NewStub(channel);
     absl::StatusOr<JoinReply> reply =
-        UnaryCall(channel, stub.get(), &Stub::Join, request, deadline_, address);
+        UnaryCall(channel, stub.get(), &Stub::Join, request, deadline_, address, tls);
     // While no token is of use, it takes no connection of who has no certificate.
-    if (absl::IsUnavailable(reply.status())) {
-      const absl::StatusOr<ProbedServer> server =
-          ProbeCoordinator(address, std::nullopt, deadline_);
-      if (server.ok() && server->speaks_tls && !server->refusal.ok()) {
-        return absl::PermissionDeniedError(
-            absl::StrCat("the coordinator at ", address,
-                         " lets nobody join now: the token is used up, has expired or was "
-                         "revoked; ask for another one: `coordinator token create` there"));
-      }
+    if (absl::IsUnauthenticated(reply.status()) &&
+        absl::StrContains(reply.status().message(), "not reached")) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("the coordinator at ", address,
+                       " lets nobody join now: the token is used up, has expired or was revoked; "
+                       "ask for another one: `coordinator token create` there"));
     }
     return reply;
   }

@@ -19,6 +19,7 @@ class GrpcMemberClient : public MemberClient {
       : address_(address),
         deadline_(deadline),
         cluster_(std::move(cluster)),
+        tls_(tls),
         channel_(MakeChannel(address, tls, Role::kCoordinator)),
         stub_(MemberService::NewStub(channel_)) {}
 
@@ -53,12 +54,13 @@ class GrpcMemberClient : public MemberClient {
                                                           Reply*),
                              Request request) {
     request.set_cluster(cluster_);
-    return UnaryCall(channel_, stub_.get(), method, request, deadline_, address_);
+    return UnaryCall(channel_, stub_.get(), method, request, deadline_, address_, tls_);
   }
 
   const std::string address_;
   const absl::Duration deadline_;
   const std::string cluster_;
+  const std::shared_ptr<Tls> tls_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<Stub> stub_;
 };

@@ -81,6 +81,10 @@ class Cluster:
                        "MONSOON_CREDENTIALS": str(own / "credentials")}
         return [*self._machines.on(name), "env", f"--chdir={own}", path, *rest], environment
 
+    def folder(self, name):
+        """Where the machine's programs run."""
+        return pathlib.Path(self._folder.name) / name
+
     def write(self, name, text):
         """A file that all machines see."""
         path = pathlib.Path(self._folder.name) / name

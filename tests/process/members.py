@@ -113,7 +113,7 @@ def train(lab):
                      described and described["reason"] or lab.cluster.logs())
     exported = lab.run("alpha", "export", job, "--out=model.npz", FILE)
     lab.checks.check("its model is exported", exported.returncode == 0, exported.stderr)
-    folder = pathlib.Path(lab.cluster.write("beta", "")).parent / "beta" / "credentials"
+    folder = lab.cluster.folder("beta") / "credentials"
     ran = subprocess.run(
         [*lab.four.on("beta"), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
          "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
@@ -163,7 +163,7 @@ def mistakes(lab):
     lab.refused("and changes nothing", "delta", ["delete", "latest", FILE], "operator")
     lab.refused("a token that is used up", "gamma", [*viewer, "--replace"], "used up|lets nobody")
     lab.refused("a task of another role", "delta", ["serve", FILE], "viewer")
-    member = pathlib.Path(lab.cluster.write("x", "")).parent / "delta/credentials/lab/member.pem"
+    member = lab.cluster.folder("delta") / "credentials/lab/member.pem"
     member.chmod(0o644)
     lab.refused("a key that others can read", "delta", ["jobs", FILE], "chmod 600")
     member.chmod(0o600)

@@ -8,6 +8,9 @@
 
 namespace monsoon {
 
+// What is said of a connection that ended, and of nothing else.
+inline constexpr char kConnectionBroke[] = "the connection broke";
+
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

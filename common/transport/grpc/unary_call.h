@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/status.h"
 #include "common/transport/grpc/channel.h"
+#include "common/transport/grpc/diagnosis.h"
 #include "common/transport/grpc/reconnect.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "grpcpp/client_context.h"
@@ -18,14 +19,15 @@
 
 namespace monsoon {
 
-// Calls `(stub->*method)` over `channel`. A coordinator that was not reached is named by
-// `address`, and the channel goes on connecting meanwhile; what it answers keeps its message.
+// Calls `(stub->*method)` over `channel`, which has `tls`. A coordinator that was not reached is
+// named by `address`, and the channel goes on connecting meanwhile; what it answers keeps its
+// message.
 template <typename Stub, typename Request, typename Reply>
 absl::StatusOr<Reply> UnaryCall(const std::shared_ptr<grpc::Channel>& channel, Stub* stub,
                                 grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                              Reply*),
                                 const Request& request, absl::Duration deadline,
-                                const std::string& address) {
+                                const std::string& address, const std::shared_ptr<Tls>& tls) {
   grpc::ClientContext context;
   SetDeadline(&context, deadline);
   Reply reply;
@@ -37,7 +39,8 @@ absl::StatusOr<Reply> UnaryCall(const std::shared_ptr<grpc::Channel>& channel, S
   if (!IsFromPeer(answer) && (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
                               absl::IsUnimplemented(status))) {
     KeepConnecting(channel);
-    return Annotate(status, absl::StrCat("coordinator at ", address, " not reached"));
+    return Annotate(Diagnose(status, address, tls),
+                    absl::StrCat("coordinator at ", address, " not reached"));
   }
   return status;
 }
