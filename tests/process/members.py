@@ -63,6 +63,7 @@ class Lab:
 
     def __init__(self, checks, options, four, cluster):
         self.checks, self.options, self.four, self.cluster = checks, options, four, cluster
+        self.tokens = []
 
     def run(self, name, *words):
         return self.cluster.run(name, ["coordinator", *words], check=False)
@@ -72,7 +73,9 @@ class Lab:
         made = self.run("alpha", "token", "create", *words, FILE)
         self.checks.check(f"a token is made: {' '.join(words)}", made.returncode == 0,
                           made.stdout + made.stderr + self.cluster.logs())
-        return made.stdout.split()[1:]
+        words = made.stdout.split()[1:]
+        self.tokens.append(words[1].split(".")[2])
+        return words
 
     def refused(self, what, name, words, *said):
         """The command fails soon, with all of `said` in its words."""
@@ -131,11 +134,14 @@ def train(lab):
 
 
 def strangers(lab):
+    for token in lab.tokens:
+        revoked = lab.run("alpha", "token", "revoke", token, FILE)
+        lab.checks.check("a token is revoked", revoked.returncode == 0, revoked.stderr)
     asked = subprocess.run([*lab.four.on("delta"), "/usr/bin/python3", "-c", STRANGER],
                            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     lines = asked.stdout.splitlines()
     # Settings are HTTP/2's frame of type 4: whoever gets one has come through to gRPC.
-    lab.checks.check("no port talks to a stranger", len(lines) == 12 and
+    lab.checks.check("without a token no port talks to a stranger", len(lines) == 12 and
                      all(line.endswith("b''") for line in lines), asked.stdout + asked.stderr)
     lab.refused("insecure commands get nothing", "delta", ["jobs", FILE, "--insecure"],
                 "not reached")
