@@ -12,7 +12,9 @@
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
 #include "common/transport/grpc/call_table.h"
+#include "common/transport/grpc/diagnosis.h"
 #include "common/transport/grpc/rpc_server.h"
+#include "common/transport/grpc/status_conversion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -114,6 +116,26 @@ TEST_F(OwnTlsTest, ACredentialOfAnotherRoleIsNamed) {
   EXPECT_THAT(OwnTls({.cluster = "lab", .role = Role::kWorker}, variables()).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("viewer/eve"), HasSubstr("not worker"))));
+}
+
+TEST_F(OwnTlsTest, WhyAConnectionBrokeIsFoundOut) {
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> server_tls,
+                       Tls::Open(lab_.File(Role::kCoordinator, "0")));
+  Serve(server_tls);
+  const absl::Status broke = absl::UnavailableError(kConnectionBroke);
+  EXPECT_THAT(Diagnose(broke, server_->address(), nullptr),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("join the cluster first")));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> other,
+                       Tls::Open(TestAuthority("lab").File(Role::kViewer, "eve")));
+  EXPECT_THAT(Diagnose(broke, server_->address(), other),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("viewer/eve")));
+  // It takes this one: whatever it was, the certificate was not it.
+  EXPECT_EQ(Diagnose(broke, server_->address(), server_tls), broke);
+  EXPECT_EQ(Diagnose(broke, "unix:/nowhere", nullptr), broke);
+  const absl::Status refused = absl::UnavailableError("connection refused");
+  EXPECT_EQ(Diagnose(refused, server_->address(), nullptr), refused);
+  Serve(nullptr);
+  EXPECT_EQ(Diagnose(broke, server_->address(), nullptr), broke);
 }
 
 TEST_F(OwnTlsTest, AProbeTellsWhyItIsNotTaken) {

@@ -40,7 +40,7 @@ class TlsJoinClient : public JoinClient {
     absl::StatusOr<JoinReply> reply =
         UnaryCall(channel, stub.get(), &Stub::Join, request, deadline_, address, tls);
     // While no token is of use, it takes no connection of who has no certificate.
-    if (absl::IsUnauthenticated(reply.status()) &&
+    if (absl::IsFailedPrecondition(reply.status()) &&
         absl::StrContains(reply.status().message(), "not reached")) {
       return absl::PermissionDeniedError(
           absl::StrCat("the coordinator at ", address,

@@ -23,7 +23,7 @@ namespace {
 bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
-         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+         absl::IsPermissionDenied(status);
 }
 
 // What `membership` waits for, and the last trouble with it.

@@ -12,7 +12,7 @@ namespace {
 // so.
 bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
-         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+         absl::IsPermissionDenied(status);
 }
 
 bool WasNotAnswered(const absl::Status& status) {

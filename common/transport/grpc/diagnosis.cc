@@ -33,7 +33,8 @@ absl::Status Diagnose(const absl::Status& status, const std::string& address,
     return status;
   }
   // What is wrong with a certificate may pass, as with a clock; that there is none does not.
-  return shown.has_value() ? absl::UnavailableError(server->refusal.message()) : server->refusal;
+  return shown.has_value() ? absl::UnavailableError(server->refusal.message())
+                           : absl::FailedPreconditionError(server->refusal.message());
 }
 
 }  // namespace monsoon

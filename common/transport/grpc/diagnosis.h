@@ -11,8 +11,8 @@
 namespace monsoon {
 
 // `status` of a call to `address` over a channel with `tls`, with its cause if that can be found
-// out: UNAUTHENTICATED where the server asks for certificates and the channel has none. Looks only
-// where the connection broke; that blocks for a second at most.
+// out: FAILED_PRECONDITION where the server asks for certificates and the channel has none. Looks
+// only where the connection broke; that blocks for a second at most.
 absl::Status Diagnose(const absl::Status& status, const std::string& address,
                       const std::shared_ptr<Tls>& tls);
 

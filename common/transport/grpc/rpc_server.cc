@@ -29,6 +29,9 @@ constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kReadBytes = 16 << 10;
 constexpr int kLongestHandshakeMs = 10'000;
 constexpr int kLongestIdleMs = 300'000;
+// For calls on a connection that is to end. A data stream that goes on is broken off then, which
+// its client takes as any other break.
+constexpr int kLastCallsMs = 60'000;
 // For the process that was there before to be gone.
 constexpr absl::Duration kLongestDeath = absl::Seconds(2);
 // A replica has one stream a direction and a few control calls per connection.
@@ -43,6 +46,10 @@ void Drain(grpc::CompletionQueue* queue) {
   }
 }
 
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
 void Configure(const RpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kServerLookaheadBytes);
@@ -53,6 +60,11 @@ void Configure(const RpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kLongestHandshakeMs);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kLongestIdleMs);
+  if (options.tls != nullptr && IsTcp(options.address)) {
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                                Milliseconds(options.longest_connection));
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kLastCallsMs);
+  }
   if (!options.bulk) {
     builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   }

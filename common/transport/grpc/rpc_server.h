@@ -43,6 +43,9 @@ struct RpcServerOptions {
   // connection. Null: never.
   std::function<bool()> takes_strangers;
   Guard::Membership membership;
+  // With `tls`: a connection ends after so long, and its client makes another one, with the
+  // certificate that it has then. Less than what is left of one when it is renewed.
+  absl::Duration longest_connection = absl::Hours(24);
   // Largest message taken, in bytes; 0: gRPC's 4 MiB.
   int max_message_bytes = 0;
   // That wait at queue(), where each event goes to the next of them: more are slower. As many come

@@ -50,7 +50,8 @@ class TlsTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(server_, RpcServer::Start({.address = "127.0.0.1:0",
                                                     .tls = std::move(tls),
                                                     .takes_strangers = std::move(takes_strangers),
-                                                    .membership = membership_},
+                                                    .membership = membership_,
+                                                    .longest_connection = longest_connection_},
                                                    std::move(calls)));
   }
 
@@ -62,6 +63,7 @@ class TlsTest : public ::testing::Test {
 
   TestAuthority lab_{"lab"};
   Guard::Membership membership_;
+  absl::Duration longest_connection_ = absl::Hours(1);
   std::unique_ptr<RpcServer> server_;
 };
 
@@ -146,6 +148,26 @@ TEST_F(TlsTest, APlainServerAndATlsClientDoNotMeet) {
   EXPECT_EQ(Ask(nullptr).value_or("refused"), "open");
   EXPECT_THAT(Ask(Open(lab_.File(Role::kOperator, "ada"))).status(),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("speaks no TLS")));
+}
+
+TEST_F(TlsTest, AConnectionEndsBeforeItsCertificate) {
+  longest_connection_ = absl::Milliseconds(200);
+  Serve(Open(lab_.File(Role::kCoordinator, "0")));
+  const std::string file = lab_.File(Role::kOperator, "ada");
+  const auto channel = MakeChannel(server_->address(), Open(file), Role::kCoordinator);
+  const auto ask = [&] {
+    return CallBytes(channel, "/monsoon.JobService/Describe", "", kDeadline, /*waits=*/true)
+        .value_or("refused");
+  };
+  EXPECT_EQ(ask(), "operator/ada");
+  ASSERT_OK(SaveCredential(file, lab_.Issue(Role::kOperator, "ada2")));
+  std::string name;
+  const absl::Time end = absl::Now() + absl::Seconds(30);
+  while (name != "operator/ada2" && absl::Now() < end) {
+    name = ask();
+    ASSERT_NE(name, "refused");
+  }
+  EXPECT_EQ(name, "operator/ada2");
 }
 
 TEST_F(TlsTest, ARenewedFileIsUsedByTheConnectionsThatCome) {
