@@ -301,7 +301,8 @@ void ClusterSimulation::CutForGood() {
 
 void ClusterSimulation::SwapFolder(uint32_t index) {
   SimulatedPs& ps = *ps_[index];
-  if (!ps.process.alive || HasFeature(world_, Feature::kMemoryOnly) ||
+  // A copy from before a part was damaged is as good a folder, and has what was told as lost.
+  if (!ps.process.alive || HasFeature(world_, Feature::kMemoryOnly) || !ps.rotten().empty() ||
       !coordinator_.has_own_folder()) {
     return;
   }

@@ -49,6 +49,8 @@ constexpr FoundOnce kFoundOnce[] = {
     {14489, "a job fails before the program that made it was told its name", true},
     {3321, "a worker that came to a wrong folder holds its journal against the right one", true},
     {38426, "whoever ends a job of rounds alone does not reach a restored shard: not named", true},
+    {63960, "a copy of a folder has the part that is damaged in it, and what was lost with that",
+     true},
     {32922, "a slice that no poll has shown yet stays when a joined job's are made anew", true},
 };
 
