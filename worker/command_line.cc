@@ -194,6 +194,9 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
               .name = command.worker.guest != 0 ? "" : absl::StrCat(command.worker.task),
               .insecure = command.worker.insecure},
              &SystemEnvironmentVariable));
+  // Whoever has joined on another host says himself what jobs may read there.
+  command.worker.beside_owner =
+      command.worker.tls == nullptr || HasAuthority(cluster.name(), &SystemEnvironmentVariable);
   return command;
 }
 

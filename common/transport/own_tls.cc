@@ -106,4 +106,10 @@ bool HasCredential(const std::string& cluster, const CredentialStore::Variables&
   return store.ok() && IsKept(*store, cluster);
 }
 
+bool HasAuthority(const std::string& cluster, const CredentialStore::Variables& variables) {
+  const absl::StatusOr<CredentialStore> store = CredentialStore::Find(variables);
+  std::error_code error;
+  return store.ok() && std::filesystem::exists(store->AuthorityPath(cluster), error);
+}
+
 }  // namespace monsoon

@@ -45,5 +45,7 @@ absl::StatusOr<ProbedServer> ProbeCoordinator(const std::string& address,
 
 // Whether this user has any credential of the cluster on this host.
 bool HasCredential(const std::string& cluster, const CredentialStore::Variables& variables);
+// Whether it is this user who runs the cluster: the authority is here.
+bool HasAuthority(const std::string& cluster, const CredentialStore::Variables& variables);
 
 }  // namespace monsoon

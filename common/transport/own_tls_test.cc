@@ -60,6 +60,7 @@ TEST_F(OwnTlsTest, WhereTheAuthorityIsEachRoleHasACredential) {
     EXPECT_EQ(MemberName(tls->self()), absl::StrCat(RoleName(role), "/0"));
   }
   EXPECT_TRUE(HasCredential("lab", variables()));
+  EXPECT_TRUE(HasAuthority("lab", variables()));
   EXPECT_FALSE(HasCredential("other", variables()));
 }
 
@@ -105,6 +106,7 @@ TEST_F(OwnTlsTest, APersonIsWhatHeHasJoinedAs) {
   ASSERT_OK(store().Save(lab_.Issue(Role::kViewer, "eve"), OtherAuthority::kRefuse));
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> eve, OwnTls({.cluster = "lab"}, variables()));
   EXPECT_EQ(MemberName(eve->self()), "viewer/eve");
+  EXPECT_FALSE(HasAuthority("lab", variables()));
   variables_[kCredentialsVariable] += "-alpha";
   ASSERT_OK(store().Save(lab_.authority(), OtherAuthority::kRefuse));
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> ada, OwnTls({.cluster = "lab"}, variables()));

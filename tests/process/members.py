@@ -33,6 +33,12 @@ stripe_kib: 4
 downpour { optimizer { adagrad { rate: 0.02 } } workers: 1 }
 stop { steps: 200 }
 """)
+READER = """
+model { input_shape: 2 layer { dense { units: 2 } } }
+train { csv { file: "%s" label: "kind" } }
+downpour { optimizer { sgd { rate: 0.1 } } }
+stop { epochs: 1 }
+"""
 # No mistake takes longer to be told.
 LONGEST_S = 5
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -104,6 +110,14 @@ def make(lab):
     lab.cluster.start("beta", ["worker", "--task=0", FILE])
     lab.checks.check("all tasks are up", await_tasks(
         lab.cluster, ["coordinator", "tasks", FILE], "alpha", 4) != "", lab.cluster.logs())
+
+
+def reads_nothing_unasked(lab):
+    """Whose machine it is says with --data=DIR which files jobs of others may read there."""
+    secret = lab.cluster.write("secret.csv", "a,b,kind\n1,2,Xyzzy\n")
+    job = lab.cluster.write("reader.textproto", READER % secret)
+    lab.refused("a job reads no files of a machine that has joined", "alpha",
+                ["submit", job, FILE], "worker/0 on beta", "--data=DIR")
 
 
 def train(lab):
@@ -197,6 +211,7 @@ def run(checks, options):
             Cluster(options, four, SPREAD) as cluster:
         lab = Lab(checks, options, four, cluster)
         make(lab)
+        reads_nothing_unasked(lab)
         train(lab)
         strangers(lab)
         mistakes(lab)
