@@ -36,6 +36,7 @@ stop { steps: 200 }
 READER = """
 model { input_shape: 2 layer { dense { units: 2 } } }
 train { csv { file: "%s" label: "kind" } }
+batch_size: 1
 downpour { optimizer { sgd { rate: 0.1 } } }
 stop { epochs: 1 }
 """
