@@ -156,18 +156,18 @@ TEST_F(TlsTest, AConnectionEndsBeforeItsCertificate) {
   const std::string file = lab_.File(Role::kOperator, "ada");
   const auto channel = MakeChannel(server_->address(), Open(file), Role::kCoordinator);
   const auto ask = [&] {
-    return CallBytes(channel, "/monsoon.JobService/Describe", "", kDeadline, /*waits=*/true)
-        .value_or("refused");
+    return CallBytes(channel, "/monsoon.JobService/Describe", "", kDeadline, /*waits=*/true);
   };
-  EXPECT_EQ(ask(), "operator/ada");
+  EXPECT_EQ(ask().value_or("refused"), "operator/ada");
   ASSERT_OK(SaveCredential(file, lab_.Issue(Role::kOperator, "ada2")));
-  std::string name;
+  absl::StatusOr<std::string> name;
   const absl::Time end = absl::Now() + absl::Seconds(30);
-  while (name != "operator/ada2" && absl::Now() < end) {
+  while (name.value_or("") != "operator/ada2" && absl::Now() < end) {
     name = ask();
-    ASSERT_NE(name, "refused");
+    // A call may come just as the connection ends; clients repeat such.
+    ASSERT_TRUE(name.ok() || absl::IsUnavailable(name.status())) << name.status();
   }
-  EXPECT_EQ(name, "operator/ada2");
+  EXPECT_EQ(name.value_or("none"), "operator/ada2");
 }
 
 TEST_F(TlsTest, ARenewedFileIsUsedByTheConnectionsThatCome) {
