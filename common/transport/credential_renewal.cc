@@ -27,10 +27,10 @@ absl::Status Renew(const std::string& coordinator, const std::shared_ptr<Tls>& t
                    MakeSigningRequest(kept.key, peer.identity, peer.hosts));
   ASSIGN_OR_RETURN(const std::string certificate,
                    RenewCertificate(coordinator, tls, peer.identity.cluster, request));
-  // A coordinator with another authority was not connected to; its answer is checked all the same.
+  // A coordinator with another authority was not connected to; its answer is checked all the same,
+  // and that it is of this key by SaveCredential.
   ASSIGN_OR_RETURN(const PeerVerifier verifier, PeerVerifier::Create(kept.authority));
   RETURN_IF_ERROR(verifier.Verify(certificate, absl::Now()).status());
-  RETURN_IF_ERROR(CheckPair(kept.key, certificate));
   return SaveCredential(tls->file(), {kept.key, certificate, kept.authority});
 }
 
