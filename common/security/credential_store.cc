@@ -82,18 +82,22 @@ absl::Status CheckKept(const CredentialStore& store, const Credential& kept, con
   return absl::OkStatus();
 }
 
-// Whether the file has a credential of the same authority in the first half of its time.
-bool IsFresh(const std::string& path, const Credential& wanted, absl::Time now) {
+// Whether the file has a credential of the authority with this certificate in the first half of its
+// time.
+bool IsFresh(const std::string& path, const std::string& authority, absl::Time now) {
   const absl::StatusOr<Credential> kept = LoadCredential(path);
-  if (!kept.ok() || kept->authority != wanted.authority) {
+  if (!kept.ok() || kept->authority != authority) {
     return false;
   }
   const absl::StatusOr<Peer> peer = ReadPeer(kept->certificate);
-  if (!peer.ok()) {
-    return false;
-  }
-  const Validity& validity = peer->validity;
-  return now >= validity.begin && now < validity.begin + (validity.end - validity.begin) / 2;
+  return peer.ok() && now >= peer->validity.begin && InFirstHalf(peer->validity, now);
+}
+
+// As whom the authority certifies who is wanted.
+Identity Named(const Identity& wanted) {
+  Identity identity = wanted;
+  identity.name = wanted.name.empty() ? "local" : wanted.name;
+  return identity;
 }
 
 }  // namespace
@@ -236,9 +240,7 @@ absl::StatusOr<Credential> CredentialStore::Obtain(const Identity& wanted,
                                                    absl::Time now) const {
   const absl::StatusOr<CertificateAuthority> authority = Authority(wanted.cluster);
   if (authority.ok()) {
-    Identity identity = wanted;
-    identity.name = wanted.name.empty() ? "local" : wanted.name;
-    return IssueLocal(*authority, identity, hosts, now);
+    return IssueLocal(*authority, Named(wanted), hosts, now);
   }
   if (!absl::IsNotFound(authority.status())) {
     return authority.status();
@@ -258,18 +260,24 @@ absl::StatusOr<Credential> CredentialStore::Obtain(const Identity& wanted,
 absl::StatusOr<std::string> CredentialStore::ObtainFile(const Identity& wanted,
                                                         const std::vector<std::string>& hosts,
                                                         absl::Time now) const {
-  ASSIGN_OR_RETURN(const Credential credential, Obtain(wanted, hosts, now));
-  ASSIGN_OR_RETURN(const Peer peer, ReadPeer(credential.certificate));
-  std::error_code error;
-  if (!std::filesystem::exists(AuthorityPath(wanted.cluster), error)) {
+  const absl::StatusOr<CertificateAuthority> authority = Authority(wanted.cluster);
+  if (!authority.ok()) {
+    RETURN_IF_ERROR(Obtain(wanted, hosts, now).status());
     return MemberPath(wanted.cluster);
   }
-  const std::string path = absl::StrCat(FolderOf(wanted.cluster), "/", RoleName(wanted.role), "-",
-                                        peer.identity.name, ".pem");
-  if (!IsFresh(path, credential, now)) {
+  const Identity identity = Named(wanted);
+  RETURN_IF_ERROR(CheckIdentity(identity));
+  const std::string path = absl::StrCat(FolderOf(identity.cluster), "/", RoleName(identity.role),
+                                        "-", identity.name, ".pem");
+  if (!IsFresh(path, authority->certificate(), now)) {
+    ASSIGN_OR_RETURN(const Credential credential, IssueLocal(*authority, identity, hosts, now));
     RETURN_IF_ERROR(SaveCredential(path, credential));
   }
   return path;
+}
+
+bool InFirstHalf(const Validity& validity, absl::Time now) {
+  return now < validity.begin + (validity.end - validity.begin) / 2;
 }
 
 absl::StatusOr<Credential> IssueLocal(const CertificateAuthority& authority,

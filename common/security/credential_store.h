@@ -91,6 +91,9 @@ class CredentialStore {
   std::string folder_;
 };
 
+// Whether the certificate needs no other one yet.
+bool InFirstHalf(const Validity& validity, absl::Time now);
+
 // A credential with a new key, which is on no disk. InvalidArgument where the authority is another
 // cluster's, or the identity or a host's name is none.
 absl::StatusOr<Credential> IssueLocal(const CertificateAuthority& authority,

@@ -40,8 +40,7 @@ absl::Status RenewWhereDue(const std::string& coordinator, const std::shared_ptr
                            const CredentialStore::Variables& variables, absl::Time now) {
   ASSIGN_OR_RETURN(const Credential kept, LoadCredential(tls->file()));
   ASSIGN_OR_RETURN(const Peer peer, ReadPeer(kept.certificate));
-  const Validity& validity = peer.validity;
-  if (now < validity.begin + (validity.end - validity.begin) / 2) {
+  if (InFirstHalf(peer.validity, now)) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const CredentialStore store, CredentialStore::Find(variables));
@@ -51,11 +50,11 @@ absl::Status RenewWhereDue(const std::string& coordinator, const std::shared_ptr
   const absl::Status renewed = Renew(coordinator, tls, kept, peer);
   return renewed.ok()
              ? renewed
-             : Annotate(renewed,
-                        absl::StrCat(
-                            "the certificate of ", MemberName(peer.identity), ", which ends at ",
-                            absl::FormatTime(absl::RFC3339_sec, validity.end, absl::UTCTimeZone()),
-                            ", was not renewed"));
+             : Annotate(renewed, absl::StrCat("the certificate of ", MemberName(peer.identity),
+                                              ", which ends at ",
+                                              absl::FormatTime(absl::RFC3339_sec, peer.validity.end,
+                                                               absl::UTCTimeZone()),
+                                              ", was not renewed"));
 }
 
 std::unique_ptr<CredentialRenewal> CredentialRenewal::Start(std::string coordinator,
