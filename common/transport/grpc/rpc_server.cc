@@ -60,7 +60,7 @@ void Configure(const RpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kLongestHandshakeMs);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kLongestIdleMs);
-  if (options.tls != nullptr && IsTcp(options.address)) {
+  if (options.tls != nullptr) {
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                                 Milliseconds(options.longest_connection));
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, kLastCallsMs);
@@ -73,15 +73,12 @@ void Configure(const RpcServerOptions& options, grpc::ServerBuilder* builder) {
   }
 }
 
-// What takes connections that AcceptLoop brings; without credentials they are plain, as those of
-// Unix sockets always are.
+// What takes connections that AcceptLoop brings, plain ones where `tls` is null.
 std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> AddAcceptor(
-    const RpcServerOptions& options, std::shared_ptr<grpc::ServerCredentials> credentials,
-    grpc::ServerBuilder* builder) {
-  const bool plain = credentials == nullptr || !IsTcp(options.address);
+    const std::shared_ptr<Tls>& tls, bool strangers, grpc::ServerBuilder* builder) {
   return builder->experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      plain ? grpc::InsecureServerCredentials() : std::move(credentials));
+      tls == nullptr ? grpc::InsecureServerCredentials() : tls->MakeServerCredentials(strangers));
 }
 
 // What a name that others are to connect to stands for here: mostly one of this machine's
@@ -103,17 +100,19 @@ void TellAddresses(const std::string& address) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& given,
                                                             CallTable calls,
                                                             grpc::Service* streams) {
+  RpcServerOptions options = given;
+  if (!IsTcp(options.address)) {
+    options.tls = nullptr;  // the socket is its user's
+  }
   RETURN_IF_ERROR(CheckReachability(options.address, options.tls != nullptr || options.insecure));
   ASSIGN_OR_RETURN(ListenSockets listening, OpenListenSockets(options.address, kLongestDeath));
   PrepareGrpc();
   AddHealthCalls(&calls);
   std::unique_ptr<RpcServer> server(new RpcServer());
-  if (IsTcp(options.address)) {
-    server->guard_ = Guard(options.tls, options.membership);
-  }
+  server->guard_ = Guard(options.tls, options.membership);
   server->calls_ = CallService::Create(std::move(calls), options.call_limits, &server->connections_,
                                        &server->guard_);
   server->address_ = options.address;
@@ -140,13 +139,10 @@ absl::Status RpcServer::Serve(const RpcServerOptions& options, grpc::Service* st
   }
   std::unique_ptr<grpc::ServerCompletionQueue> queue = builder.AddCompletionQueue();
   using Acceptor = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
-  const Acceptor acceptor = AddAcceptor(
-      options, options.tls == nullptr ? nullptr : options.tls->MakeServerCredentials(false),
-      &builder);
-  const Acceptor strangers =
-      options.tls == nullptr || options.takes_strangers == nullptr
-          ? nullptr
-          : AddAcceptor(options, options.tls->MakeServerCredentials(true), &builder);
+  const Acceptor acceptor = AddAcceptor(options.tls, /*strangers=*/false, &builder);
+  const Acceptor strangers = options.tls == nullptr || options.takes_strangers == nullptr
+                                 ? nullptr
+                                 : AddAcceptor(options.tls, /*strangers=*/true, &builder);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     Drain(queue.get());
