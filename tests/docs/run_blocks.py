@@ -7,8 +7,9 @@ Each fenced block says what it is, after its fence:
 
     sh                 commands. The blocks of one document run in order in one
                        bash, each line of them as a reader would type it.
-    sh no-ci: REASON   commands that CI does not run: they need a GPU, install
-                       something or take over two minutes. Counted as skipped.
+    sh no-ci: REASON   commands that CI does not run: they need a GPU or several
+                       machines, install something or take over two minutes. Counted as
+                       skipped.
     LANGUAGE file=NAME what the text asks the reader to save under that name.
     text, or another   shown only.
 
@@ -43,7 +44,7 @@ START_DEADLINE_S = 30
 END_DEADLINE_S = 20
 TAIL_LINES = 30
 FENCE = re.compile(r"^(\s*)```+\s*(.*)$")
-REASONS = ("GPU", "installs", "over two minutes")
+REASONS = ("GPU", "installs", "over two minutes", "several machines")
 
 
 class Block:
@@ -304,7 +305,7 @@ def main():
     documents = options.documents
     if not documents:
         os.chdir(REPOSITORY)
-        documents = ["README.md", "CONTRIBUTING.md"] + sorted(
+        documents = ["README.md", "CONTRIBUTING.md", "SECURITY.md"] + sorted(
             os.path.join("docs", name) for name in os.listdir("docs") if name.endswith(".md"))
     counts = Counts()
     for document in documents:

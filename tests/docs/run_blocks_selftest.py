@@ -55,6 +55,12 @@ class RunBlocks(unittest.TestCase):
         self.assertIn("does not say", self.run_text("```\nfalse\n```\n", 1))
         self.assertIn("does not say", self.run_text("```sh\nnever closed\n", 1))
 
+    def test_the_fences_of_our_own_pages_are_right(self):
+        """Long before CI runs what is behind them."""
+        ran = subprocess.run([sys.executable, RUNNER, "--list"], stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
+        self.assertEqual(ran.returncode, 0, ran.stdout)
+
     def test_a_page_without_commands_is_no_success(self):
         self.assertIn("docs: 0 passed", self.run_text("nothing\n", 1))
 
