@@ -192,7 +192,8 @@ absl::StatusOr<WorkerCommand> ReadWorkerCommand(std::span<const char* const> arg
               .coordinator = cluster.coordinator().address(),
               .role = Role::kWorker,
               .name = command.worker.guest != 0 ? "" : absl::StrCat(command.worker.task),
-              .insecure = command.worker.insecure},
+              .insecure = command.worker.insecure,
+              .founds = IsOfOneMachine(cluster)},
              &SystemEnvironmentVariable));
   // Whoever has joined on another host says himself what jobs may read there.
   command.worker.beside_owner =

@@ -80,7 +80,7 @@ absl::StatusOr<Credential> LoadCredential(const std::string& path) {
 }
 
 absl::Status SaveAuthority(const std::string& path, const CertificateAuthority& authority) {
-  return WriteSecretFile(path, absl::StrCat(authority.key().ToPem(), authority.certificate()));
+  return WriteNewSecretFile(path, absl::StrCat(authority.key().ToPem(), authority.certificate()));
 }
 
 absl::StatusOr<CertificateAuthority> LoadAuthority(const std::string& path) {

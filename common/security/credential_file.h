@@ -31,6 +31,7 @@ absl::Status SaveCredential(const std::string& path, const Credential& credentia
 // ended is not looked at (PeerVerifier::Verify).
 absl::StatusOr<Credential> LoadCredential(const std::string& path);
 
+// AlreadyExists where there is a file: an authority's key is nowhere else.
 absl::Status SaveAuthority(const std::string& path, const CertificateAuthority& authority);
 // As above.
 absl::StatusOr<CertificateAuthority> LoadAuthority(const std::string& path);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <tuple>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/random_bytes.h"
 #include "common/base/status.h"
 #include "common/security/certificate.h"
@@ -18,7 +20,7 @@ namespace monsoon {
 namespace {
 
 constexpr char kAuthorityFile[] = "authority.pem";
-constexpr char kMemberFile[] = "member.pem";
+constexpr absl::string_view kEnd = ".pem";
 // A cluster's name has none, so no cluster's folder is called so.
 constexpr char kSetAside[] = "~";
 constexpr size_t kSetAsideBytes = 4;
@@ -46,40 +48,38 @@ absl::StatusOr<bool> HasOthers(const CredentialStore& store, const Authority& au
   if (!own.ok() && !absl::IsNotFound(own.status())) {
     return own.status();
   }
-  const absl::StatusOr<Credential> member = store.Member(authority.cluster);
-  if (!member.ok() && !absl::IsNotFound(member.status())) {
-    return member.status();
-  }
   bool others = own.ok() && own->facts().fingerprint != authority.fingerprint;
-  if (member.ok()) {
-    ASSIGN_OR_RETURN(const Authority facts, ReadAuthority(member->authority));
+  ASSIGN_OR_RETURN(const std::vector<KeptMember> members, store.Members(authority.cluster));
+  for (const KeptMember& member : members) {
+    ASSIGN_OR_RETURN(const Authority facts, ReadAuthority(member.authority));
     others |= facts.fingerprint != authority.fingerprint;
   }
   return others;
 }
 
-// That what is kept may stand for who is wanted.
-absl::Status CheckKept(const CredentialStore& store, const Credential& kept, const Identity& wanted,
-                       absl::Time now) {
+absl::Status CheckHolds(const KeptMember& kept, absl::Time now) {
   ASSIGN_OR_RETURN(const PeerVerifier verifier, PeerVerifier::Create(kept.authority));
-  const absl::StatusOr<Peer> holder = verifier.Verify(kept.certificate, now);
-  const std::string path = store.MemberPath(wanted.cluster);
-  if (!holder.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": ", holder.status().message(),
-                     "; ask for a token and join again: monsoon join INVITATION"));
+  return verifier.Verify(kept.certificate, now).status();
+}
+
+// Of whichever may be taken.
+bool IsBetter(const KeptMember& one, const KeptMember& other, absl::Time now) {
+  const auto rank = [now](const KeptMember& member) {
+    return std::tuple(CheckHolds(member, now).ok(), member.peer.identity.job.empty(),
+                      member.peer.validity.end);
+  };
+  return rank(one) > rank(other);
+}
+
+// Null where there is none.
+const KeptMember* Best(const std::vector<KeptMember>& members, absl::Time now) {
+  const KeptMember* best = nullptr;
+  for (const KeptMember& member : members) {
+    if (best == nullptr || IsBetter(member, *best, now)) {
+      best = &member;
+    }
   }
-  const Identity& is = holder->identity;
-  const bool other_name = !wanted.name.empty() && is.name != wanted.name;
-  if (is.role != wanted.role || other_name) {
-    const std::string wants =
-        wanted.name.empty() ? std::string(RoleName(wanted.role)) : MemberName(wanted);
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " says that this user is ", MemberName(is), " of cluster ", is.cluster,
-                     ", not ", wants, "; join with a token for a ", RoleName(wanted.role),
-                     ", with another ", kCredentialsVariable, " to stay both"));
-  }
-  return absl::OkStatus();
+  return best;
 }
 
 // Whether the file has a credential of the authority with this certificate in the first half of its
@@ -91,13 +91,6 @@ bool IsFresh(const std::string& path, const std::string& authority, absl::Time n
   }
   const absl::StatusOr<Peer> peer = ReadPeer(kept->certificate);
   return peer.ok() && now >= peer->validity.begin && InFirstHalf(peer->validity, now);
-}
-
-// As whom the authority certifies who is wanted.
-Identity Named(const Identity& wanted) {
-  Identity identity = wanted;
-  identity.name = wanted.name.empty() ? "local" : wanted.name;
-  return identity;
 }
 
 }  // namespace
@@ -135,8 +128,25 @@ std::string CredentialStore::AuthorityPath(absl::string_view cluster) const {
   return absl::StrCat(FolderOf(cluster), "/", kAuthorityFile);
 }
 
-std::string CredentialStore::MemberPath(absl::string_view cluster) const {
-  return absl::StrCat(FolderOf(cluster), "/", kMemberFile);
+std::string CredentialStore::MemberPath(const Identity& identity) const {
+  return absl::StrCat(FolderOf(identity.cluster), "/", RoleName(identity.role), "-", identity.name,
+                      kEnd);
+}
+
+std::vector<std::string> CredentialStore::MemberPaths(absl::string_view cluster,
+                                                      std::optional<Role> role) const {
+  std::vector<std::string> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(FolderOf(cluster), error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::string name = entries->path().filename().string();
+    const std::string begin = role.has_value() ? absl::StrCat(RoleName(*role), "-") : std::string();
+    if (name != kAuthorityFile && absl::StartsWith(name, begin) && absl::EndsWith(name, kEnd)) {
+      paths.push_back(entries->path().string());
+    }
+  }
+  std::ranges::sort(paths);
+  return paths;
 }
 
 absl::StatusOr<std::vector<std::string>> CredentialStore::Clusters() const {
@@ -148,9 +158,7 @@ absl::StatusOr<std::vector<std::string>> CredentialStore::Clusters() const {
   }
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
     const std::string name = entries->path().filename().string();
-    std::error_code ignored;
-    if (CheckName(name).ok() && (std::filesystem::exists(AuthorityPath(name), ignored) ||
-                                 std::filesystem::exists(MemberPath(name), ignored))) {
+    if (CheckName(name).ok() && Has(name)) {
       names.push_back(name);
     }
   }
@@ -162,6 +170,12 @@ absl::StatusOr<std::vector<std::string>> CredentialStore::Clusters() const {
   return names;
 }
 
+bool CredentialStore::Has(absl::string_view cluster) const {
+  std::error_code ignored;
+  return CheckName(cluster).ok() && (std::filesystem::exists(AuthorityPath(cluster), ignored) ||
+                                     !MemberPaths(cluster, std::nullopt).empty());
+}
+
 absl::StatusOr<CertificateAuthority> CredentialStore::Authority(absl::string_view cluster) const {
   RETURN_IF_ERROR(CheckName(cluster));
   ASSIGN_OR_RETURN(CertificateAuthority authority, LoadAuthority(AuthorityPath(cluster)));
@@ -171,14 +185,41 @@ absl::StatusOr<CertificateAuthority> CredentialStore::Authority(absl::string_vie
   return authority;
 }
 
-absl::StatusOr<Credential> CredentialStore::Member(absl::string_view cluster) const {
-  RETURN_IF_ERROR(CheckName(cluster));
-  ASSIGN_OR_RETURN(Credential member, LoadCredential(MemberPath(cluster)));
-  ASSIGN_OR_RETURN(const Peer peer, ReadPeer(member.certificate));
-  if (peer.identity.cluster != cluster) {
-    return OfAnotherCluster(MemberPath(cluster), peer.identity.cluster, cluster);
+absl::StatusOr<KeptMember> CredentialStore::LoadMember(absl::string_view cluster,
+                                                       const std::string& path) const {
+  ASSIGN_OR_RETURN(const Credential credential, LoadCredential(path));
+  KeptMember kept = {path, {}, credential.certificate, credential.authority};
+  ASSIGN_OR_RETURN(kept.peer, ReadPeer(kept.certificate));
+  if (kept.peer.identity.cluster != cluster) {
+    return OfAnotherCluster(path, kept.peer.identity.cluster, cluster);
   }
-  return member;
+  if (path != MemberPath(kept.peer.identity)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is of ", MemberName(kept.peer.identity),
+                     "; a file here is called as who it is of: ", MemberPath(kept.peer.identity)));
+  }
+  return kept;
+}
+
+absl::StatusOr<std::vector<KeptMember>> CredentialStore::Members(absl::string_view cluster,
+                                                                 std::optional<Role> role) const {
+  RETURN_IF_ERROR(CheckName(cluster));
+  std::vector<KeptMember> members;
+  for (const std::string& path : MemberPaths(cluster, role)) {
+    ASSIGN_OR_RETURN(KeptMember member, LoadMember(cluster, path));
+    members.push_back(std::move(member));
+  }
+  return members;
+}
+
+absl::StatusOr<std::string> CredentialStore::AuthorityCertificate(absl::string_view cluster) const {
+  const absl::StatusOr<CertificateAuthority> authority = Authority(cluster);
+  if (authority.ok()) {
+    return authority->certificate();
+  }
+  ASSIGN_OR_RETURN(const std::vector<KeptMember> members, Members(cluster));
+  return members.empty() ? absl::StatusOr<std::string>(authority.status())
+                         : members.front().authority;
 }
 
 absl::Status CredentialStore::CheckFree(const monsoon::Authority& authority,
@@ -208,6 +249,10 @@ absl::Status CredentialStore::MakeRoom(const monsoon::Authority& authority,
   const std::string folder = FolderOf(authority.cluster);
   RETURN_IF_ERROR(MakeSecretFolder(folder_));
   RETURN_IF_ERROR(MakeSecretFolder(folder));
+  // Whoever has come meanwhile may not be set aside either.
+  if (other == OtherAuthority::kRefuse) {
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const bool others, HasOthers(*this, authority));
   if (!others) {
     return absl::OkStatus();
@@ -232,46 +277,61 @@ absl::Status CredentialStore::Save(const Credential& member, OtherAuthority othe
   ASSIGN_OR_RETURN(const monsoon::Authority authority, ReadAuthority(member.authority));
   ASSIGN_OR_RETURN(const Peer peer, ReadPeer(member.certificate));
   RETURN_IF_ERROR(MakeRoom(authority, other));
-  return SaveCredential(MemberPath(peer.identity.cluster), member);
+  return SaveCredential(MemberPath(peer.identity), member);
 }
 
-absl::StatusOr<Credential> CredentialStore::Obtain(const Identity& wanted,
-                                                   const std::vector<std::string>& hosts,
-                                                   absl::Time now) const {
-  const absl::StatusOr<CertificateAuthority> authority = Authority(wanted.cluster);
-  if (authority.ok()) {
-    return IssueLocal(*authority, Named(wanted), hosts, now);
-  }
-  if (!absl::IsNotFound(authority.status())) {
-    return authority.status();
-  }
-  absl::StatusOr<Credential> kept = Member(wanted.cluster);
-  if (absl::IsNotFound(kept.status())) {
+absl::Status CredentialStore::NotKept(const Identity& wanted) const {
+  ASSIGN_OR_RETURN(const std::vector<KeptMember> others, Members(wanted.cluster));
+  if (others.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "this user has no credential for cluster ", wanted.cluster, " on this host (", folder_,
         "); ask for a token there, `monsoon token create --role=", RoleName(wanted.role),
         "`, and join: monsoon join INVITATION"));
   }
-  RETURN_IF_ERROR(kept.status());
-  RETURN_IF_ERROR(CheckKept(*this, *kept, wanted, now));
-  return kept;
+  const std::string names =
+      absl::StrJoin(others, ", ", [](std::string* text, const KeptMember& member) {
+        absl::StrAppend(text, MemberName(member.peer.identity));
+      });
+  const std::string wants =
+      wanted.name.empty() ? std::string(RoleName(wanted.role)) : MemberName(wanted);
+  return absl::FailedPreconditionError(absl::StrCat(
+      FolderOf(wanted.cluster), " says that this user is ", names, " of cluster ", wanted.cluster,
+      ", not ", wants, "; join with a token for a ", RoleName(wanted.role), " too"));
 }
 
 absl::StatusOr<std::string> CredentialStore::ObtainFile(const Identity& wanted,
                                                         const std::vector<std::string>& hosts,
                                                         absl::Time now) const {
   const absl::StatusOr<CertificateAuthority> authority = Authority(wanted.cluster);
-  if (!authority.ok()) {
-    RETURN_IF_ERROR(Obtain(wanted, hosts, now).status());
-    return MemberPath(wanted.cluster);
+  if (!authority.ok() && !absl::IsNotFound(authority.status())) {
+    return authority.status();
   }
-  const Identity identity = Named(wanted);
+  Identity identity = wanted;
+  if (identity.name.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<KeptMember> kept, Members(wanted.cluster, wanted.role));
+    const KeptMember* best = Best(kept, now);
+    if (best == nullptr && !authority.ok()) {
+      return NotKept(wanted);
+    }
+    identity.name = best == nullptr ? "local" : best->peer.identity.name;
+  }
   RETURN_IF_ERROR(CheckIdentity(identity));
-  const std::string path = absl::StrCat(FolderOf(identity.cluster), "/", RoleName(identity.role),
-                                        "-", identity.name, ".pem");
-  if (!IsFresh(path, authority->certificate(), now)) {
-    ASSIGN_OR_RETURN(const Credential credential, IssueLocal(*authority, identity, hosts, now));
-    RETURN_IF_ERROR(SaveCredential(path, credential));
+  const std::string path = MemberPath(identity);
+  if (authority.ok()) {
+    if (!IsFresh(path, authority->certificate(), now)) {
+      ASSIGN_OR_RETURN(const Credential credential, IssueLocal(*authority, identity, hosts, now));
+      RETURN_IF_ERROR(SaveCredential(path, credential));
+    }
+    return path;
+  }
+  const absl::StatusOr<KeptMember> kept = LoadMember(wanted.cluster, path);
+  if (absl::IsNotFound(kept.status())) {
+    return NotKept(wanted);
+  }
+  RETURN_IF_ERROR(kept.status());
+  if (const absl::Status holds = CheckHolds(*kept, now); !holds.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": ", holds.message(), "; ask for a token and join again: monsoon join INVITATION"));
   }
   return path;
 }

@@ -2,10 +2,15 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/security/certificate.h"
 #include "common/security/peer_verifier.h"
 #include "common/testing/status_matchers.h"
@@ -35,6 +40,19 @@ class CredentialStoreTest : public ::testing::Test {
   }
   static std::string FingerprintOf(const absl::StatusOr<Credential>& credential) {
     return credential.ok() ? credential->key.Fingerprint() : credential.status().ToString();
+  }
+  // Of the files of cluster lab.
+  std::vector<std::string> Keys(std::optional<Role> role = std::nullopt) const {
+    std::vector<std::string> keys;
+    const absl::StatusOr<std::vector<KeptMember>> members = store_.Members("lab", role);
+    EXPECT_OK(members.status());
+    for (const KeptMember& member : members.value_or(std::vector<KeptMember>())) {
+      keys.push_back(member.peer.key_fingerprint);
+    }
+    return keys;
+  }
+  std::string PathOf(Role role, const std::string& name) const {
+    return store_.MemberPath({role, name, "lab", ""});
   }
 
   const std::string root_ = ::testing::TempDir() + "/" + monsoon::testing::UniqueName();
@@ -72,17 +90,21 @@ TEST_F(CredentialStoreTest, TheFolderIsWhereTheVariablesSay) {
 TEST_F(CredentialStoreTest, ComesBackAndNobodyElseCanRead) {
   ASSERT_OK_AND_ASSIGN(std::vector<std::string> clusters, store_.Clusters());
   EXPECT_THAT(clusters, IsEmpty());
-  EXPECT_THAT(store_.Member("lab").status(),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/lab/member.pem")));
+  EXPECT_THAT(Keys(), IsEmpty());
+  EXPECT_FALSE(store_.Has("lab"));
+  EXPECT_THAT(store_.AuthorityCertificate("lab").status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/lab/authority.pem")));
   ASSERT_OK(store_.Save(lab_, OtherAuthority::kRefuse));
+  EXPECT_TRUE(store_.Has("lab"));
   ASSERT_OK(store_.Save(worker_, OtherAuthority::kRefuse));
   EXPECT_EQ(ModeOf(store_.folder()), 0700u);
   EXPECT_EQ(ModeOf(store_.folder() + "/lab"), 0700u);
   EXPECT_EQ(ModeOf(store_.AuthorityPath("lab")), 0600u);
-  EXPECT_EQ(ModeOf(store_.MemberPath("lab")), 0600u);
+  EXPECT_EQ(ModeOf(PathOf(Role::kWorker, "7")), 0600u);
   ASSERT_OK_AND_ASSIGN(const CertificateAuthority authority, store_.Authority("lab"));
   EXPECT_EQ(authority.facts().fingerprint, lab_.facts().fingerprint);
-  EXPECT_EQ(FingerprintOf(store_.Member("lab")), worker_.key.Fingerprint());
+  EXPECT_THAT(Keys(), ElementsAre(worker_.key.Fingerprint()));
+  EXPECT_EQ(store_.AuthorityCertificate("lab").value(), lab_.certificate());
 
   const CertificateAuthority attic = *CertificateAuthority::Create("attic", kNow);
   ASSERT_OK(store_.Save(attic, OtherAuthority::kRefuse));
@@ -97,7 +119,8 @@ TEST_F(CredentialStoreTest, ASecondClusterOfTheNameIsRefusedUnlessItReplaces) {
               StatusIs(absl::StatusCode::kAlreadyExists,
                        AllOf(HasSubstr("another cluster that is called lab"),
                              HasSubstr("--replace"), HasSubstr("MONSOON_CREDENTIALS"))));
-  EXPECT_EQ(FingerprintOf(store_.Member("lab")), worker_.key.Fingerprint());
+  EXPECT_THAT(Keys(), ElementsAre(worker_.key.Fingerprint()));
+  EXPECT_EQ(store_.AuthorityCertificate("lab").value(), lab_.certificate());
   EXPECT_THAT(store_.Authority("lab").status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("authority.pem")));
   // A member of the other authority, where the first one's own is kept.
@@ -107,7 +130,7 @@ TEST_F(CredentialStoreTest, ASecondClusterOfTheNameIsRefusedUnlessItReplaces) {
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("--replace")));
 
   ASSERT_OK(store_.Save(other, OtherAuthority::kSetAside));
-  EXPECT_EQ(FingerprintOf(store_.Member("lab")), other.key.Fingerprint());
+  EXPECT_THAT(Keys(), ElementsAre(other.key.Fingerprint()));
   // Nothing of the first authority is left there, and nothing of it is lost.
   EXPECT_THAT(store_.Authority("lab").status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("authority.pem")));
@@ -126,29 +149,68 @@ TEST_F(CredentialStoreTest, ASecondClusterOfTheNameIsRefusedUnlessItReplaces) {
 TEST_F(CredentialStoreTest, WhatOthersCanReadOrIsOfAnotherNameIsRefused) {
   ASSERT_OK(store_.Save(worker_, OtherAuthority::kRefuse));
   std::filesystem::copy(store_.folder() + "/lab", store_.folder() + "/attic");
-  EXPECT_THAT(store_.Member("attic").status(),
+  EXPECT_THAT(store_.Members("attic").status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is of cluster lab")));
-  ASSERT_EQ(chmod(store_.MemberPath("lab").c_str(), 0644), 0);
-  EXPECT_THAT(store_.Member("lab").status(),
+  std::filesystem::copy(PathOf(Role::kWorker, "7"), PathOf(Role::kWorker, "8"));
+  EXPECT_THAT(store_.ObtainFile({Role::kWorker, "8", "lab", ""}, {}, kNow).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("worker-8.pem is of worker/7"), HasSubstr("worker-7.pem"))));
+  std::filesystem::remove(PathOf(Role::kWorker, "8"));
+  ASSERT_EQ(chmod(PathOf(Role::kWorker, "7").c_str(), 0644), 0);
+  EXPECT_THAT(store_.Members("lab").status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 600")));
   // It is not replaced by accident either.
   EXPECT_THAT(store_.Save(lab_, OtherAuthority::kSetAside),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 600")));
-  EXPECT_THAT(store_.Member("../lab").status(),
+  EXPECT_THAT(store_.Members("../lab").status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("cluster")));
+}
+
+TEST_F(CredentialStoreTest, AnAuthorityIsNeverReplacedByAccident) {
+  ASSERT_OK(store_.Save(lab_, OtherAuthority::kRefuse));
+  EXPECT_THAT(store_.Save(lab_, OtherAuthority::kSetAside),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("authority.pem")));
+  // Of several at once one makes it, as of tasks that start together.
+  for (int round = 0; round < 20; ++round) {
+    const CredentialStore store(root_ + "/" + absl::StrCat(round));
+    std::vector<std::thread> threads;
+    std::atomic<int> made = 0;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        const CertificateAuthority mine = *CertificateAuthority::Create("lab", kNow);
+        const absl::Status status = store.Save(mine, OtherAuthority::kRefuse);
+        made += status.ok() ? 1 : 0;
+        EXPECT_TRUE(status.ok() || absl::IsAlreadyExists(status)) << status;
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_EQ(made, 1);
+    EXPECT_OK(store.Authority("lab"));
+  }
 }
 
 TEST_F(CredentialStoreTest, WhoHasTheAuthorityIsWhoeverIsWanted) {
   ASSERT_OK(store_.Save(lab_, OtherAuthority::kRefuse));
-  ASSERT_OK_AND_ASSIGN(const Credential ps,
-                       store_.Obtain({Role::kPs, "1", "lab", ""}, {"alpha", "10.0.0.1"}, kNow));
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       store_.ObtainFile({Role::kPs, "1", "lab", ""}, {"alpha", "10.0.0.1"}, kNow));
+  EXPECT_EQ(path, PathOf(Role::kPs, "1"));
+  ASSERT_OK_AND_ASSIGN(const Credential ps, LoadCredential(path));
   ASSERT_OK_AND_ASSIGN(const PeerVerifier verifier, PeerVerifier::Create(lab_.certificate()));
   ASSERT_OK_AND_ASSIGN(const Peer peer, verifier.Verify(ps.certificate, kNow));
   EXPECT_EQ(ToUri(peer.identity), "monsoon://lab/ps/1");
   EXPECT_THAT(peer.hosts, ElementsAre("alpha", "10.0.0.1"));
   EXPECT_EQ(peer.key_fingerprint, ps.key.Fingerprint());
-  EXPECT_THAT(store_.Member("lab").status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("")));
-  EXPECT_OK(store_.Obtain({Role::kOperator, "", "lab", ""}, {}, kNow));
+  const auto person = [&] {
+    return store_.ObtainFile({Role::kOperator, "", "lab", ""}, {}, kNow).value_or("none");
+  };
+  EXPECT_EQ(person(), PathOf(Role::kOperator, "local"));
+  // Somebody who has a name keeps it.
+  std::filesystem::remove(PathOf(Role::kOperator, "local"));
+  ASSERT_OK(store_.Save(*IssueLocal(lab_, {Role::kOperator, "ada", "lab", ""}, {}, kNow),
+                        OtherAuthority::kRefuse));
+  EXPECT_EQ(person(), PathOf(Role::kOperator, "ada"));
 }
 
 TEST_F(CredentialStoreTest, WhatTheAuthorityMadeIsKeptForHalfOfItsTime) {
@@ -172,29 +234,51 @@ TEST_F(CredentialStoreTest, WhatTheAuthorityMadeIsKeptForHalfOfItsTime) {
 TEST_F(CredentialStoreTest, WhoHasJoinedHasTheFileThatItGot) {
   ASSERT_OK(store_.Save(worker_, OtherAuthority::kRefuse));
   EXPECT_EQ(store_.ObtainFile({Role::kWorker, "7", "lab", ""}, {}, kNow).value_or("none"),
-            store_.MemberPath("lab"));
+            PathOf(Role::kWorker, "7"));
 }
 
 TEST_F(CredentialStoreTest, WhoHasJoinedIsWhatHeJoinedAs) {
-  EXPECT_THAT(store_.Obtain({Role::kWorker, "7", "lab", ""}, {}, kNow).status(),
+  const auto as = [&](Role role, const std::string& name, absl::Time now = kNow) {
+    return store_.ObtainFile({role, name, "lab", ""}, {}, now);
+  };
+  EXPECT_THAT(as(Role::kWorker, "7").status(),
               StatusIs(absl::StatusCode::kNotFound,
                        AllOf(HasSubstr("no credential for cluster lab"),
                              HasSubstr("token create --role=worker"), HasSubstr("join"))));
   ASSERT_OK(store_.Save(worker_, OtherAuthority::kRefuse));
-  const auto as = [&](Role role, const std::string& name, absl::Time now = kNow) {
-    return store_.Obtain({role, name, "lab", ""}, {}, now);
-  };
-  EXPECT_EQ(FingerprintOf(as(Role::kWorker, "7")), worker_.key.Fingerprint());
-  EXPECT_EQ(FingerprintOf(as(Role::kWorker, "")), worker_.key.Fingerprint());
+  EXPECT_EQ(as(Role::kWorker, "7").value_or("none"), PathOf(Role::kWorker, "7"));
+  EXPECT_EQ(as(Role::kWorker, "").value_or("none"), PathOf(Role::kWorker, "7"));
   EXPECT_THAT(as(Role::kWorker, "8").status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("is worker/7 of cluster lab, not worker/8"),
-                             HasSubstr("MONSOON_CREDENTIALS"))));
-  EXPECT_THAT(as(Role::kPs, "7").status(),
+                       HasSubstr("is worker/7 of cluster lab, not worker/8")));
+  EXPECT_THAT(as(Role::kPs, "").status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("token for a ps")));
-  EXPECT_THAT(as(Role::kWorker, "7", kNow + absl::Hours(24 * 8)).status(),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("ended"), HasSubstr("join again"))));
+  const absl::Time later = kNow + absl::Hours(24 * 8);
+  for (const char* const name : {"7", ""}) {
+    EXPECT_THAT(as(Role::kWorker, name, later).status(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("ended"), HasSubstr("join again"))));
+  }
+}
+
+TEST_F(CredentialStoreTest, OfSeveralTheOneThatHelpsMostIsTaken) {
+  const absl::Time now = kNow + absl::Hours(24 * 8);
+  const auto add = [&](const std::string& name, const std::string& job, absl::Time begin) {
+    ASSERT_OK(store_.Save(*IssueLocal(lab_, {Role::kWorker, name, "lab", job}, {}, begin),
+                          OtherAuthority::kRefuse));
+  };
+  const auto taken = [&] {
+    return store_.ObtainFile({Role::kWorker, "", "lab", ""}, {}, now).value_or("none");
+  };
+  add("a", "", kNow);  // has ended
+  add("b", "gpt-1", now);
+  EXPECT_EQ(taken(), PathOf(Role::kWorker, "b"));
+  add("c", "", now - absl::Hours(24));
+  EXPECT_EQ(taken(), PathOf(Role::kWorker, "c"));
+  add("d", "", now);
+  EXPECT_EQ(taken(), PathOf(Role::kWorker, "d"));
+  add("e", "", now - absl::Hours(1));
+  EXPECT_EQ(taken(), PathOf(Role::kWorker, "d"));
 }
 
 }  // namespace

@@ -21,6 +21,9 @@ absl::Status MakeSecretFolder(const std::string& path);
 // In a folder that passes MakeSecretFolder. What was there is replaced; on the disk when it
 // returns OK.
 absl::Status WriteSecretFile(const std::string& path, absl::string_view content);
+// The same of a file that is not there: AlreadyExists, and nothing is changed, where one is. Of
+// several who write at once one succeeds.
+absl::Status WriteNewSecretFile(const std::string& path, absl::string_view content);
 
 // NotFound where there is none; FailedPrecondition where others than this user can read or write
 // it, where it is another user's, a link or no plain file, or longer than a secret ever is.

@@ -1,5 +1,6 @@
 #include "common/transport/own_tls.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -17,12 +18,6 @@ namespace {
 
 constexpr absl::Duration kProbe = absl::Seconds(3);
 
-bool IsKept(const CredentialStore& store, const std::string& cluster) {
-  std::error_code error;
-  return std::filesystem::exists(store.AuthorityPath(cluster), error) ||
-         std::filesystem::exists(store.MemberPath(cluster), error);
-}
-
 // Which of this user's clusters it is whose coordinator answers there; nothing: one without TLS.
 absl::StatusOr<std::optional<std::string>> ClusterAt(const std::string& address,
                                                      const std::vector<std::string>& clusters,
@@ -32,13 +27,11 @@ absl::StatusOr<std::optional<std::string>> ClusterAt(const std::string& address,
     return std::optional<std::string>();
   }
   for (const std::string& cluster : clusters) {
-    const absl::StatusOr<CertificateAuthority> authority = store.Authority(cluster);
-    const absl::StatusOr<Credential> member = store.Member(cluster);
-    if (!authority.ok() && !member.ok()) {
+    const absl::StatusOr<std::string> authority = store.AuthorityCertificate(cluster);
+    if (!authority.ok()) {
       continue;
     }
-    const absl::StatusOr<PeerVerifier> verifier =
-        PeerVerifier::Create(authority.ok() ? authority->certificate() : member->authority);
+    const absl::StatusOr<PeerVerifier> verifier = PeerVerifier::Create(*authority);
     // One that has ended is of the cluster still; the connection will say so.
     if (verifier.ok() && verifier->VerifySigned(server.chain).ok()) {
       return std::optional<std::string>(cluster);
@@ -50,7 +43,49 @@ absl::StatusOr<std::optional<std::string>> ClusterAt(const std::string& address,
       "); ask for a token there and join: monsoon join INVITATION"));
 }
 
+// As what a person is in the cluster: who may change jobs before who may look at them.
+absl::StatusOr<Role> PersonsRole(const CredentialStore& store, const std::string& cluster) {
+  if (store.Authority(cluster).ok()) {
+    return Role::kOperator;
+  }
+  for (const Role role : {Role::kOperator, Role::kViewer, Role::kWorker, Role::kPs}) {
+    ASSIGN_OR_RETURN(const std::vector<KeptMember> members, store.Members(cluster, role));
+    if (!members.empty()) {
+      return role;
+    }
+  }
+  return Role::kOperator;
+}
+
+// Of a cluster that only this machine reaches: nobody else has to be let in.
+absl::Status MakeAuthority(const CredentialStore& store, const std::string& cluster) {
+  ASSIGN_OR_RETURN(const CertificateAuthority authority,
+                   CertificateAuthority::Create(cluster, absl::Now()));
+  const absl::Status made = store.Save(authority, OtherAuthority::kRefuse);
+  // Another task was first, or has been between two looks.
+  if (absl::IsAlreadyExists(made) && store.Authority(cluster).ok()) {
+    return absl::OkStatus();
+  }
+  return made.ok() ? made
+                   : Annotate(made, absl::StrCat("no credentials for cluster ", cluster,
+                                                 " can be made; --insecure does without"));
+}
+
 }  // namespace
+
+bool IsOfOneMachine(const Cluster& cluster) {
+  std::vector<std::string> addresses = {cluster.coordinator().address()};
+  for (const ParameterServerTask& ps : cluster.ps()) {
+    addresses.push_back(ps.address());
+  }
+  for (const WorkerTask& worker : cluster.worker()) {
+    addresses.push_back(worker.address());
+  }
+  return std::ranges::any_of(addresses, &IsTcp) &&
+         std::ranges::all_of(addresses, [](const std::string& address) {
+           return !IsTcp(address) || IsLoopback(address);
+         });
+}
 
 absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
                                             const CredentialStore::Variables& variables) {
@@ -60,7 +95,7 @@ absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
   }
   const absl::StatusOr<CredentialStore> store = CredentialStore::Find(variables);
   if (!store.ok()) {
-    return plain;
+    return options.founds ? store.status() : absl::StatusOr<std::shared_ptr<Tls>>(plain);
   }
   std::string cluster = options.cluster;
   if (cluster.empty() && !IsTcp(options.coordinator)) {
@@ -74,14 +109,18 @@ absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
       return plain;
     }
     cluster = *found;
-  } else if (!IsKept(*store, cluster)) {
-    return plain;
   }
-  Identity wanted = {options.role.value_or(Role::kOperator), options.name, cluster, ""};
-  if (const absl::StatusOr<Credential> member = store->Member(cluster);
-      member.ok() && !options.role.has_value()) {
-    ASSIGN_OR_RETURN(const Peer self, ReadPeer(member->certificate));
-    wanted.role = self.identity.role;
+  if (!store->Has(cluster)) {
+    if (!options.founds) {
+      return plain;
+    }
+    RETURN_IF_ERROR(MakeAuthority(*store, cluster));
+  }
+  Identity wanted = {Role::kOperator, options.name, cluster, ""};
+  if (options.role.has_value()) {
+    wanted.role = *options.role;
+  } else {
+    ASSIGN_OR_RETURN(wanted.role, PersonsRole(*store, cluster));
   }
   ASSIGN_OR_RETURN(const std::string file, store->ObtainFile(wanted, {}, absl::Now()));
   return Tls::Open(file);
@@ -103,7 +142,7 @@ absl::StatusOr<ProbedServer> ProbeCoordinator(const std::string& address,
 
 bool HasCredential(const std::string& cluster, const CredentialStore::Variables& variables) {
   const absl::StatusOr<CredentialStore> store = CredentialStore::Find(variables);
-  return store.ok() && IsKept(*store, cluster);
+  return store.ok() && store->Has(cluster);
 }
 
 bool HasAuthority(const std::string& cluster, const CredentialStore::Variables& variables) {

@@ -16,6 +16,7 @@
 #include "common/security/identity.h"
 #include "common/security/tls_probe.h"
 #include "common/transport/grpc/tls.h"
+#include "proto/cluster.pb.h"
 
 namespace monsoon {
 
@@ -30,11 +31,18 @@ struct OwnTlsOptions {
   std::optional<Role> role;
   std::string name;  // of a task its number; "": whichever this user has
   bool insecure = false;
+  // Of a task whose cluster IsOfOneMachine: makes the authority where this user has nothing of the
+  // cluster. Such a cluster needs no `cluster init`, and other users of the machine are kept out.
+  bool founds = false;
 };
 
+// Whether tasks of the cluster listen for TCP, and all of them on the loopback.
+bool IsOfOneMachine(const Cluster& cluster);
+
 // Null where nothing is proved: `insecure`, the variable is 1, or this user has no credential of
-// the cluster. Errors say which credential cannot be used, and what to do; of a cluster without a
-// name, that its coordinator does not answer, or that this user has no credential for it.
+// the cluster and does not found it. Errors say which credential cannot be used or made, and what
+// to do; of a cluster without a name, that its coordinator does not answer, or that this user has
+// no credential for it.
 absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
                                             const CredentialStore::Variables& variables);
 

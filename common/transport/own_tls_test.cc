@@ -1,13 +1,17 @@
 #include "common/transport/own_tls.h"
 
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/security/credential_file.h"
 #include "common/security/testing/members.h"
 #include "common/testing/status_matchers.h"
 #include "common/testing/unique_name.h"
@@ -102,10 +106,87 @@ TEST_F(OwnTlsTest, AnAddressAloneOfAPlainServerNeedsNothing) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("connection refused")));
 }
 
+TEST_F(OwnTlsTest, AClusterOfOneMachineHasAnAuthorityByItself) {
+  OwnTlsOptions options = {.cluster = "lab", .role = Role::kPs, .name = "0"};
+  EXPECT_EQ(OwnTls(options, variables()).value(), nullptr);
+  options.founds = true;
+  options.insecure = true;
+  EXPECT_EQ(OwnTls(options, variables()).value(), nullptr);
+  options.insecure = false;
+  EXPECT_FALSE(HasCredential("lab", variables()));
+  // Tasks that start together find one.
+  std::vector<std::shared_ptr<Tls>> tasks(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    threads.emplace_back([this, &tasks, options, i]() mutable {
+      options.name = absl::StrCat(i);
+      const absl::StatusOr<std::shared_ptr<Tls>> tls = OwnTls(options, variables());
+      EXPECT_OK(tls.status());
+      tasks[i] = tls.value_or(nullptr);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  ASSERT_OK_AND_ASSIGN(const std::string authority, store().AuthorityCertificate("lab"));
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    ASSERT_NE(tasks[i], nullptr);
+    EXPECT_EQ(MemberName(tasks[i]->self()), absl::StrCat("ps/", i));
+    EXPECT_EQ(LoadCredential(tasks[i]->file())->authority, authority);
+  }
+  // Commands of this user are an operator's, by name or by address.
+  Serve(tasks[0]);
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> person,
+                       OwnTls({.coordinator = server_->address()}, variables()));
+  EXPECT_EQ(MemberName(person->self()), "operator/local");
+}
+
+TEST_F(OwnTlsTest, WhereNoAuthorityCanBeMadeNothingStarts) {
+  const OwnTlsOptions options = {.cluster = "lab", .role = Role::kPs, .name = "0", .founds = true};
+  const std::string folder = variables_[kCredentialsVariable];
+  std::ofstream(folder) << "in the way";
+  const absl::Status in_the_way = OwnTls(options, variables()).status();
+  EXPECT_FALSE(in_the_way.ok());
+  EXPECT_THAT(in_the_way.message(), AllOf(HasSubstr(folder), HasSubstr("--insecure")));
+  variables_.clear();
+  EXPECT_THAT(OwnTls(options, variables()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(kCredentialsVariable)));
+  // Who has joined another cluster of the name founds none.
+  variables_[kCredentialsVariable] = folder + "-joined";
+  ASSERT_OK(store().Save(lab_.Issue(Role::kViewer, "eve"), OtherAuthority::kRefuse));
+  EXPECT_THAT(OwnTls(options, variables()).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("viewer/eve")));
+  EXPECT_FALSE(HasAuthority("lab", variables()));
+}
+
+TEST_F(OwnTlsTest, WhichClustersAreOfOneMachine) {
+  const auto one = [](const std::string& coordinator, const std::string& ps,
+                      const std::string& worker) {
+    Cluster cluster;
+    cluster.mutable_coordinator()->set_address(coordinator);
+    cluster.add_ps()->set_address(ps);
+    if (!worker.empty()) {
+      cluster.add_worker()->set_address(worker);
+    }
+    return IsOfOneMachine(cluster);
+  };
+  EXPECT_TRUE(one("127.0.0.1:1", "localhost:2", ""));
+  EXPECT_TRUE(one("unix:/c", "127.0.0.1:2", "[::1]:3"));
+  EXPECT_FALSE(one("unix:/c", "unix:/p", "unix:/w"));
+  EXPECT_FALSE(one("alpha:1", "localhost:2", ""));
+  EXPECT_FALSE(one("127.0.0.1:1", "10.0.0.2:2", ""));
+  EXPECT_FALSE(one("127.0.0.1:1", "127.0.0.1:2", "beta:3"));
+}
+
 TEST_F(OwnTlsTest, APersonIsWhatHeHasJoinedAs) {
   ASSERT_OK(store().Save(lab_.Issue(Role::kViewer, "eve"), OtherAuthority::kRefuse));
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> eve, OwnTls({.cluster = "lab"}, variables()));
   EXPECT_EQ(MemberName(eve->self()), "viewer/eve");
+  // Who may change jobs comes first.
+  ASSERT_OK(store().Save(lab_.Issue(Role::kWorker, "1"), OtherAuthority::kRefuse));
+  ASSERT_OK(store().Save(lab_.Issue(Role::kOperator, "eve"), OtherAuthority::kRefuse));
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Tls> both, OwnTls({.cluster = "lab"}, variables()));
+  EXPECT_EQ(MemberName(both->self()), "operator/eve");
   EXPECT_FALSE(HasAuthority("lab", variables()));
   variables_[kCredentialsVariable] += "-alpha";
   ASSERT_OK(store().Save(lab_.authority(), OtherAuthority::kRefuse));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status.h"
+#include "common/base/unsent.h"
 #include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
@@ -259,9 +260,14 @@ TEST_F(CliTest, ASubmitWhoseAnswerGotLostIsRepeatedAsTheSame) {
   // What nobody has heard was not submitted.
   absl::Status refused = kDown;
   MarkNobodyListens(&refused);
-  cli_.coordinator.submit_errors = {refused};
-  EXPECT_EQ(Run({"submit", job_}), 3);
-  EXPECT_EQ(cli_.coordinator.submitted.size(), 4u);
+  absl::Status other = kDown;
+  MarkUnsent(&other);
+  for (const absl::Status& unsent : {refused, other}) {
+    cli_.coordinator.submitted.clear();
+    cli_.coordinator.submit_errors = {unsent};
+    EXPECT_EQ(Run({"submit", job_}), 3);
+    EXPECT_EQ(cli_.coordinator.submitted.size(), 1u);
+  }
 }
 
 TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {

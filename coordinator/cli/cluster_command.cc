@@ -68,7 +68,7 @@ absl::Status Init(const Invocation& call, const InitFlags& flags, const LoadedCl
   call.Print(absl::StrCat("made the authority of cluster ", name, ": ", store.AuthorityPath(name),
                           "\nwhoever can read that file can let anybody in; keep a copy where "
                           "nobody else can\nthis user is ",
-                          MemberName(person), ": ", store.MemberPath(name)));
+                          MemberName(person), ": ", store.MemberPath(person)));
   PrintNext(call, cluster);
   return absl::OkStatus();
 }

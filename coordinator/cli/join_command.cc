@@ -72,22 +72,23 @@ absl::StatusOr<Door> FindDoor(const Invocation& call) {
   return door;
 }
 
-// That nothing here would be lost, before the token has a use less.
-absl::Status CheckStore(const CredentialStore& store, const Door& door, OtherAuthority other,
-                        absl::Time now) {
-  RETURN_IF_ERROR(store.CheckFree(door.authority, other));
-  const absl::StatusOr<Credential> kept = store.Member(door.authority.cluster);
-  if (!kept.ok()) {
-    return absl::IsNotFound(kept.status()) ? absl::OkStatus() : kept.status();
-  }
-  ASSIGN_OR_RETURN(const Peer peer, ReadPeer(kept->certificate));
-  if (other == OtherAuthority::kSetAside || now > peer.validity.end) {
+// That whoever asks is not here already, before the token has a use less.
+absl::Status CheckNew(const CredentialStore& store, const Identity& identity, OtherAuthority other,
+                      absl::Time now) {
+  if (other == OtherAuthority::kSetAside) {
     return absl::OkStatus();
   }
-  return absl::AlreadyExistsError(absl::StrCat(
-      "this user is ", MemberName(peer.identity), " of cluster ", peer.identity.cluster,
-      " here already, until ", TimeText(absl::ToUnixMillis(peer.validity.end)),
-      "; --replace makes it somebody else, another ", kCredentialsVariable, " keeps both"));
+  ASSIGN_OR_RETURN(const std::vector<KeptMember> kept,
+                   store.Members(identity.cluster, identity.role));
+  for (const KeptMember& member : kept) {
+    if (member.peer.identity.name == identity.name && now <= member.peer.validity.end) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          "this user is ", MemberName(identity), " of cluster ", identity.cluster,
+          " here already, until ", TimeText(absl::ToUnixMillis(member.peer.validity.end)), " (",
+          member.path, "); --replace makes another key for it"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Of a worker that is not listed: its host, and something that no other has.
@@ -172,7 +173,7 @@ absl::Status Join(const Invocation& call, const JoinFlags& flags) {
   const OtherAuthority other = flags.replace ? OtherAuthority::kSetAside : OtherAuthority::kRefuse;
   ASSIGN_OR_RETURN(const CredentialStore store, CredentialStore::Find(env.variable));
   ASSIGN_OR_RETURN(const Door door, FindDoor(call));
-  RETURN_IF_ERROR(CheckStore(store, door, other, env.clock->WallTime()));
+  RETURN_IF_ERROR(store.CheckFree(door.authority, other));
   JoinRequest request;
   request.set_cluster(door.authority.cluster);
   request.set_token(door.invitation.token.id);
@@ -180,12 +181,13 @@ absl::Status Join(const Invocation& call, const JoinFlags& flags) {
   ASSIGN_OR_RETURN(const JoinReply terms,
                    env.join_client->Join(door.invitation.address, door.certificate, request));
   ASSIGN_OR_RETURN(const Identity identity, WhoAsks(env, flags, terms, door.authority.cluster));
+  RETURN_IF_ERROR(CheckNew(store, identity, other, env.clock->WallTime()));
   ASSIGN_OR_RETURN(const Credential member, Ask(env.join_client, door, identity, env, request));
   RETURN_IF_ERROR(store.Save(member, other));
   ASSIGN_OR_RETURN(const Peer peer, ReadPeer(member.certificate));
   call.Print(absl::StrCat("joined cluster ", identity.cluster, " as ", MemberName(identity),
                           identity.job.empty() ? "" : absl::StrCat(", for job ", identity.job),
-                          "\n", store.MemberPath(identity.cluster), ": until ",
+                          "\n", store.MemberPath(identity), ": until ",
                           TimeText(absl::ToUnixMillis(peer.validity.end))));
   return absl::OkStatus();
 }
@@ -199,7 +201,7 @@ int RunJoin(Invocation& call) {
                    "what a worker that is not listed, or a person, is called; else this host's "
                    "name and some digits, or the user's name");
   call.flags().Add("replace", &flags.replace,
-                   "set aside what is here of another cluster of the name, or be somebody else");
+                   "set aside what is here of another cluster of the name, or take another key");
   if (const std::optional<int> code = call.Parse(1, 1)) {
     return *code;
   }

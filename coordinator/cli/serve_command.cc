@@ -53,7 +53,8 @@ absl::Status Serve(ServeFlags flags, const LoadedCluster& cluster) {
   ASSIGN_OR_RETURN(flags.server.tls, OwnTls({.cluster = cluster.cluster.name(),
                                              .role = Role::kCoordinator,
                                              .name = "0",
-                                             .insecure = flags.server.insecure},
+                                             .insecure = flags.server.insecure,
+                                             .founds = IsOfOneMachine(cluster.cluster)},
                                             &SystemEnvironmentVariable));
   ASSIGN_OR_RETURN(flags.server.authority, FindAuthority(cluster.cluster.name()));
   if (flags.state_dir.empty()) {

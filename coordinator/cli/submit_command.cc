@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/base/unsent.h"
 #include "common/checkpoint/stored_job.h"
 #include "common/config/diagnostics.h"
 #include "common/config/job.h"
@@ -172,7 +173,7 @@ absl::StatusOr<SubmitReply> Submit(const Invocation& call, JobClient* client,
                                    const Submission& submission, Patience* patience) {
   const SubmitRequest request = RequestOf(submission, call.env().draw_id());
   absl::StatusOr<SubmitReply> reply = client->Submit(request);
-  if (!NobodyListens(reply.status())) {
+  if (!IsUnsent(reply.status())) {
     patience->Answered();  // Somebody may have heard it.
   }
   while (!reply.ok() && patience->GoesOn(reply.status())) {

@@ -37,6 +37,17 @@ void TakeTask(const Cluster& cluster, PsServerOptions* options) {
   }
 }
 
+absl::StatusOr<std::shared_ptr<Tls>> FindTls(const Cluster& cluster,
+                                             const PsServerOptions& options) {
+  return OwnTls({.cluster = cluster.name(),
+                 .coordinator = cluster.coordinator().address(),
+                 .role = Role::kPs,
+                 .name = absl::StrCat(options.task),
+                 .insecure = options.insecure,
+                 .founds = IsOfOneMachine(cluster)},
+                &SystemEnvironmentVariable);
+}
+
 }  // namespace
 
 void LimitMemory(uint64_t wanted, std::optional<uint64_t> system, PsServerOptions* options) {
@@ -102,10 +113,7 @@ absl::StatusOr<PsSettings> ReadPsSettings(std::span<const char* const> args) {
   }
   TakeTask(cluster, &settings.server);
   settings.coordinator = cluster.coordinator().address();
-  ASSIGN_OR_RETURN(settings.server.tls,
-                   OwnTls({cluster.name(), cluster.coordinator().address(), Role::kPs,
-                           absl::StrCat(settings.server.task), settings.server.insecure},
-                          &SystemEnvironmentVariable));
+  ASSIGN_OR_RETURN(settings.server.tls, FindTls(cluster, settings.server));
   if (state_dir.empty()) {
     ASSIGN_OR_RETURN(settings.server.state_dir,
                      ResolveStateDir(cluster, cluster_file, &SystemEnvironmentVariable));

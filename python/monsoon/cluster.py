@@ -83,7 +83,7 @@ class LocalCluster:
         self.address = addresses[0]
         state = self._state_dir if self._state_dir is not None else os.path.join(folder, "state")
         return _text.write({
-            "name": f"local-{os.getpid()}",
+            "name": "local",  # one name, so that a state folder is found again
             "coordinator": {"address": self.address},
             "ps": [{"address": address} for address in addresses[1:1 + self._ps]],
             "worker": [{"address": address} for address in addresses[1 + self._ps:]],

@@ -159,6 +159,7 @@ class Scratch:
         changed["PATH"] = os.path.join(self.folder, ".bin") + ":/usr/bin:" + changed.get("PATH", "")
         changed.pop("MONSOON_CLUSTER", None)
         changed["MONSOON_STATE_DIR"] = os.path.join(self.folder, ".state")
+        changed["MONSOON_CREDENTIALS"] = os.path.join(self.folder, ".credentials")
         return changed
 
     def remove(self):

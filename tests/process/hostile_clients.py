@@ -58,7 +58,7 @@ class TcpCluster:
         with open(self.log, "w") as log:
             self._up = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "TERM", "prlimit", f"--nofile={FILES}:{FILES}",
-                 self._coordinator, "up", f"--cluster={self._file}"],
+                 self._coordinator, "up", f"--cluster={self._file}", "--insecure"],
                 stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment)
         if not poll(self.answers):
             raise RuntimeError(f"the cluster did not come up:\n{self.log.read_text()}")

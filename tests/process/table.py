@@ -85,6 +85,7 @@ TABLE = (
     row("cut_links", "python", "timing"),
     row("machines", "python"),
     row("members", "python"),
+    row("local_users"),
     row("whose_disk"),
     row("hostile_clients", "timing"),
     row("uneven_speeds", "full", "python", "timing"),

@@ -7,16 +7,22 @@
 #include "absl/strings/string_view.h"
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
+#include "common/base/unsent.h"
 #include "common/base/utf8.h"
 
 namespace monsoon {
 namespace {
 
-// gRPC tells these apart in its text only.
+// In lower case.
+constexpr absl::string_view kNoTls = "wrong version number";
+
+// gRPC tells these apart in its text only. Who speaks no TLS is none of ours: its port is
+// somebody else's now, and he was told nothing.
 bool SaysNobodyListens(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE && !IsFromPeer(status) &&
          (absl::StrContains(status.error_message(), "Connection refused") ||
-          absl::StrContains(status.error_message(), "No such file or directory"));
+          absl::StrContains(status.error_message(), "No such file or directory") ||
+          absl::StrContains(absl::AsciiStrToLower(status.error_message()), kNoTls));
 }
 
 // gRPC lets no more through.
@@ -37,7 +43,7 @@ constexpr Words kWords[] = {
     {"network is unreachable", "its network cannot be reached"},
     {"permission denied", "permission denied"},
     {"http1.x server", "what listens there is no task of Monsoon"},
-    {"wrong version number",
+    {kNoTls,
      "what listens there speaks no TLS: it runs with --insecure, or it is no task of Monsoon"},
     {"deadline exceeded", "no answer in time"},
     {"keepalive watchdog timeout", "it has stopped answering"},
@@ -109,6 +115,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
                       PeerLines(InPlainWords(status), kMostErrorBytes));
   if (SaysNobodyListens(status)) {
     MarkNobodyListens(&result);
+  }
+  // Whoever is there was told nothing before his certificate was looked at.
+  if (!IsFromPeer(status) && absl::StrContains(status.error_message(), kVerification)) {
+    MarkUnsent(&result);
   }
   return result;
 }

@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "common/base/status.h"
+#include "common/base/unsent.h"
 #include "common/security/testing/members.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/grpc/call_bytes.h"
@@ -104,9 +106,10 @@ TEST_F(TlsTest, WhoWantsToJoinIsLetInAndMayDoNothingElse) {
 
 TEST_F(TlsTest, AServerOfAnotherClusterIsNotBelieved) {
   Serve(Open(TestAuthority("lab").File(Role::kCoordinator, "0")));
-  EXPECT_THAT(Ask(Open(lab_.File(Role::kOperator, "ada"))).status(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("not signed by the authority of cluster lab")));
+  const absl::Status status = Ask(Open(lab_.File(Role::kOperator, "ada"))).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                               HasSubstr("not signed by the authority of cluster lab")));
+  EXPECT_TRUE(IsUnsent(status));
 }
 
 TEST_F(TlsTest, AClientOfAnotherClusterIsNotLetIn) {
@@ -146,8 +149,10 @@ TEST_F(TlsTest, WhoWasThrownOutIsRefusedByName) {
 TEST_F(TlsTest, APlainServerAndATlsClientDoNotMeet) {
   Serve(nullptr);
   EXPECT_EQ(Ask(nullptr).value_or("refused"), "open");
-  EXPECT_THAT(Ask(Open(lab_.File(Role::kOperator, "ada"))).status(),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("speaks no TLS")));
+  const absl::Status status = Ask(Open(lab_.File(Role::kOperator, "ada"))).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("speaks no TLS")));
+  // It is no task of the cluster, and was told nothing.
+  EXPECT_TRUE(NobodyListens(status));
 }
 
 TEST_F(TlsTest, AConnectionEndsBeforeItsCertificate) {
