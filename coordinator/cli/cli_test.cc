@@ -7,8 +7,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "common/base/status.h"
-#include "common/base/unsent.h"
 #include "common/model_file/model_file.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
@@ -247,27 +245,6 @@ TEST_F(CliTest, WatchJsonIsOneObject) {
   EXPECT_THAT(cli_.out(), StartsWith(R"({"schema_version":1,"job":"tiny-1",)"));
   EXPECT_THAT(cli_.out(), Not(HasSubstr("done job")));
   EXPECT_THAT(cli_.err(), HasSubstr("done job"));
-}
-
-TEST_F(CliTest, ASubmitWhoseAnswerGotLostIsRepeatedAsTheSame) {
-  cli_.coordinator.submit_errors = {absl::DeadlineExceededError("no answer"), kDown};
-  EXPECT_EQ(Run({"submit", job_}), 0);
-  ASSERT_EQ(cli_.coordinator.submitted.size(), 3u);
-  for (const SubmitRequest& request : cli_.coordinator.submitted) {
-    EXPECT_EQ(request.client_id(), "drawn");
-  }
-  EXPECT_EQ(cli_.out(), "submitted tiny-1, state PENDING\n");
-  // What nobody has heard was not submitted.
-  absl::Status refused = kDown;
-  MarkNobodyListens(&refused);
-  absl::Status other = kDown;
-  MarkUnsent(&other);
-  for (const absl::Status& unsent : {refused, other}) {
-    cli_.coordinator.submitted.clear();
-    cli_.coordinator.submit_errors = {unsent};
-    EXPECT_EQ(Run({"submit", job_}), 3);
-    EXPECT_EQ(cli_.coordinator.submitted.size(), 1u);
-  }
 }
 
 TEST_F(CliTest, WatchSurvivesAShortAbsenceOnly) {

@@ -33,6 +33,7 @@ struct JoinFlags {
   std::string task;  // "": not given
   std::string name;
   bool replace = false;
+  bool program = false;
 };
 
 // What is known once the token is read and the server has shown its certificates.
@@ -89,6 +90,18 @@ absl::Status CheckNew(const CredentialStore& store, const Identity& identity, Ot
     }
   }
   return absl::OkStatus();
+}
+
+// Who this user is as a worker of the cluster, if that still holds.
+absl::StatusOr<std::optional<KeptMember>> FindWorker(const CredentialStore& store,
+                                                     const std::string& cluster, absl::Time now) {
+  ASSIGN_OR_RETURN(const std::vector<KeptMember> kept, store.Members(cluster, Role::kWorker));
+  for (const KeptMember& member : kept) {
+    if (now <= member.peer.validity.end) {
+      return member;
+    }
+  }
+  return std::nullopt;
 }
 
 // Of a worker that is not listed: its host, and something that no other has.
@@ -174,6 +187,16 @@ absl::Status Join(const Invocation& call, const JoinFlags& flags) {
   ASSIGN_OR_RETURN(const CredentialStore store, CredentialStore::Find(env.variable));
   ASSIGN_OR_RETURN(const Door door, FindDoor(call));
   RETURN_IF_ERROR(store.CheckFree(door.authority, other));
+  if (flags.program) {
+    // A program that is started again does not use its token up, which may have ended since.
+    ASSIGN_OR_RETURN(const std::optional<KeptMember> worker,
+                     FindWorker(store, door.authority.cluster, env.clock->WallTime()));
+    if (worker.has_value()) {
+      call.Print(absl::StrCat("this user is ", MemberName(worker->peer.identity), " of cluster ",
+                              door.authority.cluster, " already\n", worker->path));
+      return absl::OkStatus();
+    }
+  }
   JoinRequest request;
   request.set_cluster(door.authority.cluster);
   request.set_token(door.invitation.token.id);
@@ -181,6 +204,10 @@ absl::Status Join(const Invocation& call, const JoinFlags& flags) {
   ASSIGN_OR_RETURN(const JoinReply terms,
                    env.join_client->Join(door.invitation.address, door.certificate, request));
   ASSIGN_OR_RETURN(const Identity identity, WhoAsks(env, flags, terms, door.authority.cluster));
+  if (flags.program && identity.role != Role::kWorker) {
+    return absl::InvalidArgumentError(absl::StrCat("the token is for a ", terms.role(),
+                                                   "; a program joins with one for a worker"));
+  }
   RETURN_IF_ERROR(CheckNew(store, identity, other, env.clock->WallTime()));
   ASSIGN_OR_RETURN(const Credential member, Ask(env.join_client, door, identity, env, request));
   RETURN_IF_ERROR(store.Save(member, other));
@@ -202,6 +229,8 @@ int RunJoin(Invocation& call) {
                    "name and some digits, or the user's name");
   call.flags().Add("replace", &flags.replace,
                    "set aside what is here of another cluster of the name, or take another key");
+  call.flags().Add("program", &flags.program,
+                   "of a program: only where this user is no worker of the cluster yet");
   if (const std::optional<int> code = call.Parse(1, 1)) {
     return *code;
   }

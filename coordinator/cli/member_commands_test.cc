@@ -319,6 +319,26 @@ TEST_F(MemberCommandsTest, WhoAsksForAnotherPlaceIsTold) {
   EXPECT_EQ(WhoIs("gamma"), "monsoon://lab/operator/ada monsoon://lab/worker/x");
 }
 
+TEST_F(MemberCommandsTest, AProgramJoinsOnce) {
+  InitCluster();
+  const std::string worker = Invite({"--role=worker"});
+  const std::string person = Invite({"--role=viewer"});
+  On("beta");
+  EXPECT_EQ(Run({"join", person, "--program"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("the token is for a viewer; a program joins with"));
+  EXPECT_EQ(WhoIs("beta"), "");
+  EXPECT_EQ(Run({"join", worker, "--program"}), 0) << cli_.err();
+  const std::string self = WhoIs("beta");
+  EXPECT_THAT(self, MatchesRegex("monsoon://lab/worker/beta-[0-9a-f]+"));
+  // The token is used up, and need not count any more.
+  EXPECT_EQ(Run({"join", worker, "--program"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.out(), AllOf(HasSubstr("this user is worker/beta-"), HasSubstr("already")));
+  EXPECT_EQ(WhoIs("beta"), self);
+  Pass(absl::Hours(24 * 8));
+  EXPECT_EQ(Run({"join", worker, "--program"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("expired at"));
+}
+
 TEST_F(MemberCommandsTest, AnotherClusterIsNotToldTheSecret) {
   InitCluster();
   const std::string invitation = Invite({"--role=worker"});

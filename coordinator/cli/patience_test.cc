@@ -1,5 +1,6 @@
 // Commands whose first call meets a coordinator that is away for a moment.
 #include "common/base/status.h"
+#include "common/base/unsent.h"
 #include "common/testing/status_matchers.h"
 #include "coordinator/cli/cli_fixture.h"
 #include "gmock/gmock.h"
@@ -104,6 +105,25 @@ TEST_F(PatienceTest, CtrlCBeforeTheFirstAnswerPromisesNothing) {
   cli_.signal_after = absl::Seconds(3);
   EXPECT_EQ(Run({"watch", "tiny-1"}), 130);
   EXPECT_THAT(cli_.err(), Not(HasSubstr("goes on")));
+}
+
+TEST_F(PatienceTest, ASubmitWhoseAnswerGotLostIsRepeatedAsTheSame) {
+  cli_.coordinator.submit_errors = {absl::DeadlineExceededError("no answer"), kDown};
+  EXPECT_EQ(Run({"submit", job_}), 0);
+  ASSERT_EQ(cli_.coordinator.submitted.size(), 3u);
+  for (const SubmitRequest& request : cli_.coordinator.submitted) {
+    EXPECT_EQ(request.client_id(), "drawn");
+  }
+  EXPECT_EQ(cli_.out(), "submitted tiny-1, state PENDING\n");
+  // What nobody has heard was not submitted.
+  absl::Status other = kDown;
+  MarkUnsent(&other);
+  for (const absl::Status& unsent : {refused_, other}) {
+    cli_.coordinator.submitted.clear();
+    cli_.coordinator.submit_errors = {unsent};
+    EXPECT_EQ(Run({"submit", job_}), 3);
+    EXPECT_EQ(cli_.coordinator.submitted.size(), 1u);
+  }
 }
 
 }  // namespace

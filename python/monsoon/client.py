@@ -15,7 +15,7 @@ from . import _programs, _text, errors
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
-def _exception(code: int, message: str) -> errors.MonsoonError:
+def exception_of(code: int, message: str) -> errors.MonsoonError:
     """For an exit code (docs of the commands: 2 usage, 3 unreachable, 4 timeout, 5 data)."""
     lower = message.lower()
     if code == 1:
@@ -64,7 +64,7 @@ class Client:
                               stderr=subprocess.PIPE, text=True, errors="replace", check=False)
         if done.returncode != 0:
             said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-            raise _exception(done.returncode, said)
+            raise exception_of(done.returncode, said)
         return done.stdout
 
     def _json(self, verb: str, *arguments: str) -> Dict[str, Any]:

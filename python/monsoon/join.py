@@ -9,6 +9,7 @@ from .errors import InvalidArgument
 from .evaluation import Evaluate
 from .job import Job
 from .local import Local, Optimizer
+from .membership import become_member
 from .replica import Replica
 from .settings import Checkpoint, Settings
 from .tables import Table, text_of
@@ -25,7 +26,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          checkpoint: Optional[Checkpoint] = None, divergence: Optional[str] = None,
          block_examples: Optional[int] = None, programs: Optional[int] = None,
          tables: Sequence[Table] = (), group: Any = None, create: bool = True,
-         log_file: Optional[str] = None, connect_timeout_s: float = 30.0) -> Job:
+         token: Optional[str] = None, log_file: Optional[str] = None,
+         connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
 
     The job's settings are those of its first program; a later one whose settings, names or
@@ -58,6 +60,9 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       Embeddings are found. A job with tables pushes gradients: not with Local or group.
     group: a process group of torch.distributed (gloo) that is one replica: rank 0 joins.
     create: False raises JobNotFound where there is no such job.
+    token: what `monsoon token create --role=worker` has printed, for a cluster on other machines:
+      this user joins with it where he has not yet, as `monsoon join` does. Unset:
+      $MONSOON_TOKEN, and without it whoever this user is in the cluster already.
     log_file: the helper process's log; None: warnings go to stderr.
 
     Raises InvalidArgument and UnsupportedTensor; all else comes from the block.
@@ -102,17 +107,20 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     address = _address(coordinator)
 
     def replica(text: str) -> Replica:
+        become_member(address(), token)
         return Replica(address(), text, layout, create=create, log_file=log_file,
                        connect_timeout_s=connect_timeout_s)
 
-    def connect(text: str) -> Any:
-        if group is None:
-            return replica(text)
-        from .group import GroupReplica
-        return GroupReplica(group, lambda: replica(text))
+    return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,
+               batch=batch, evaluate=evaluate, address=address)
 
-    return Job(settings, model, layout, binding, connect, examples=examples, batch=batch,
-               evaluate=evaluate, address=address)
+
+def _connector(replica: Callable[[str], Replica], group: Any) -> Callable[[str], Any]:
+    """What enters the job of a text: this process alone, or rank 0 for its group."""
+    if group is None:
+        return replica
+    from .group import GroupReplica
+    return lambda text: GroupReplica(group, lambda: replica(text))
 
 
 def _address(coordinator: Optional[str]) -> Callable[[], str]:

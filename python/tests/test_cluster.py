@@ -15,6 +15,7 @@ import pytest
 
 import monsoon as ms
 from monsoon import _programs, cluster, progress
+from monsoon.membership import become_member
 
 # argv: VERB --cluster=FILE arguments.
 PROGRAM = """#!{python}
@@ -130,6 +131,17 @@ def test_exit_codes_become_exceptions(program, code, text, kind):
     with pytest.raises(kind) as caught:
         ms.Client("127.0.0.1:2221").cancel(f"{code}={text}")
     assert str(caught.value) == text
+
+
+def test_a_program_joins_with_its_token(program, monkeypatch):
+    monkeypatch.delenv("MONSOON_TOKEN", raising=False)
+    become_member("alpha:2221")
+    become_member("alpha:2221", "msn1.a.b.c")
+    become_member("alpha:2221", "monsoon join msn1.a.b.c@beta:2221")
+    monkeypatch.setenv("MONSOON_TOKEN", "msn1.d.e.f")
+    become_member("alpha:2221")
+    assert calls(program) == [f"join {invitation} --program" for invitation in (
+        "msn1.a.b.c@alpha:2221", "msn1.a.b.c@beta:2221", "msn1.d.e.f@alpha:2221")]
 
 
 def test_watch_until_the_end(program):

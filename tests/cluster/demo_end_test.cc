@@ -129,8 +129,8 @@ class DemoEndTest : public ::testing::TestWithParam<Ending> {
     auto demo = Subprocess::Start(
         {"/usr/bin/env", "MONSOON_DEMO_CLUSTER=" + cluster_,
          absl::StrCat("MONSOON_DEMO_BIN=", std::filesystem::current_path().string()),
-         "TMPDIR=" + folder_, absl::StrCat("MONSOON_CREDENTIALS=", folder_, "/credentials"),
-         "/bin/bash", kScript, "--epochs=50"},
+         "TMPDIR=" + folder_, "MONSOON_CREDENTIALS=" + folder_ + ".credentials", "/bin/bash",
+         kScript, "--epochs=50"},
         {});
     ASSERT_OK(demo.status());
     demo_.emplace(*std::move(demo));

@@ -141,7 +141,8 @@ def another_user_asks(checks, home):
     for words in (["jobs"], ["submit", "job.textproto"]):
         refused(checks, home, f"{words[0]} with another authority", "coordinator", *words, file,
                 said="authority|join")
-    refused(checks, home, "starts a worker", "worker", file, "--task=0", said="authority|join")
+    refused(checks, home, "starts a worker", "worker", file, "--task=0",
+            "--address=127.0.0.1:0", said="authority|join")
     for folder in ("state", "credentials"):
         looked = subprocess.run([*home.as_other(), "ls", home.folder / folder],
                                 capture_output=True, text=True, check=False)

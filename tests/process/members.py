@@ -64,6 +64,14 @@ class Lab:
         self.tokens.append(words[1].split(".")[2])
         return words
 
+    def program(self, name, credentials, **more):
+        """One that joins a job of its own, there."""
+        return subprocess.run(
+            [*self.four.on(name), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
+             "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
+            env={**program_environment(self.options.bin), "MONSOON_CREDENTIALS": str(credentials),
+                 **more}, timeout=PATIENCE_S, check=False)
+
     def refused(self, what, name, words, *said):
         """The command fails soon, with all of `said` in its words."""
         began = time.monotonic()
@@ -111,21 +119,17 @@ def train(lab):
                      described and described["reason"] or lab.cluster.logs())
     exported = lab.run("alpha", "export", job, "--out=model.npz", FILE)
     lab.checks.check("its model is exported", exported.returncode == 0, exported.stderr)
-    folder = lab.cluster.folder("beta") / "credentials"
-    ran = subprocess.run(
-        [*lab.four.on("beta"), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
-         "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
-        env={**program_environment(lab.options.bin), "MONSOON_CREDENTIALS": str(folder)},
-        timeout=PATIENCE_S, check=False)
+    ran = lab.program("beta", lab.cluster.folder("beta") / "credentials")
     lab.checks.check("a program of a member trains", ran.returncode == 0,
                      ran.stderr + lab.cluster.logs())
-    ran = subprocess.run(
-        [*lab.four.on("delta"), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
-         "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
-        env={**program_environment(lab.options.bin), "MONSOON_CREDENTIALS": "/nonexistent"},
-        timeout=PATIENCE_S, check=False)
+    own = lab.cluster.folder("delta") / "program"
+    ran = lab.program("delta", own)
     lab.checks.check("a program of a stranger is told to join", ran.returncode != 0 and
                      "join" in ran.stderr, ran.stderr)
+    invitation = lab.token("--role=worker")[1]
+    for what in ("a program joins with its token", "and needs it once"):
+        ran = lab.program("delta", own, MONSOON_TOKEN=invitation)
+        lab.checks.check(what, ran.returncode == 0, ran.stderr + lab.cluster.logs())
 
 
 def strangers(lab):

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "common/base/status.h"
+#include "common/base/unsent.h"
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
 
@@ -56,6 +58,31 @@ TEST_F(ClusterMemberTest, JoinsWithZeroAndKeepsItsIncarnation) {
   auto assignment = member_.AwaitAssignment(absl::ZeroDuration());
   ASSERT_TRUE(assignment.has_value());
   EXPECT_EQ(assignment->session().job(), "a-1");
+}
+
+TEST_F(ClusterMemberTest, ACoordinatorOfAnotherClusterIsRefusedOnceAndForAll) {
+  std::vector<absl::Status> refused;
+  ClusterMember member(
+      {.cluster = "test", .task = 1, .pid = 42}, &coordinator_,
+      {.on_refused = [&refused](const absl::Status& status) { refused.push_back(status); }});
+  absl::Status nobody = absl::UnavailableError("connection refused");
+  MarkNobodyListens(&nobody);
+  answer_ = nobody;
+  member.Beat();
+  answer_ = Joined(5);
+  member.Beat();
+  // Of a member it may pass.
+  absl::Status others = absl::UnavailableError("not signed by the authority");
+  MarkUnsent(&others);
+  answer_ = others;
+  member.Beat();
+  EXPECT_TRUE(refused.empty());
+  ClusterMember fresh(
+      {.cluster = "test", .task = 1, .pid = 43}, &coordinator_,
+      {.on_refused = [&refused](const absl::Status& status) { refused.push_back(status); }});
+  fresh.Beat();
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0], others);
 }
 
 TEST_F(ClusterMemberTest, SaysWhyOthersMayNotReachItAsLongAsTheyMayNot) {
