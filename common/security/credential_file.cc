@@ -63,11 +63,13 @@ absl::Status Check(const std::string& path, const absl::Status& status) {
 
 }  // namespace
 
-absl::Status SaveCredential(const std::string& path, const Credential& credential) {
+absl::Status SaveCredential(const std::string& path, const Credential& credential,
+                            Existing existing) {
   RETURN_IF_ERROR(CheckPair(credential.key, credential.certificate));
   RETURN_IF_ERROR(CheckSigned(credential));
   return WriteSecretFile(
-      path, absl::StrCat(credential.key.ToPem(), credential.certificate, credential.authority));
+      path, absl::StrCat(credential.key.ToPem(), credential.certificate, credential.authority),
+      existing);
 }
 
 absl::StatusOr<Credential> LoadCredential(const std::string& path) {
@@ -80,7 +82,8 @@ absl::StatusOr<Credential> LoadCredential(const std::string& path) {
 }
 
 absl::Status SaveAuthority(const std::string& path, const CertificateAuthority& authority) {
-  return WriteNewSecretFile(path, absl::StrCat(authority.key().ToPem(), authority.certificate()));
+  return WriteSecretFile(path, absl::StrCat(authority.key().ToPem(), authority.certificate()),
+                         Existing::kKeep);
 }
 
 absl::StatusOr<CertificateAuthority> LoadAuthority(const std::string& path) {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/security/certificate_authority.h"
 #include "common/security/private_key.h"
+#include "common/security/secret_file.h"
 
 namespace monsoon {
 
@@ -25,7 +26,9 @@ struct Credential {
   std::string authority;    // PEM, of the cluster's authority
 };
 
-absl::Status SaveCredential(const std::string& path, const Credential& credential);
+// AlreadyExists as WriteSecretFile.
+absl::Status SaveCredential(const std::string& path, const Credential& credential,
+                            Existing existing = Existing::kReplace);
 // NotFound where there is no file. FailedPrecondition where others can read it, and where its
 // parts do not belong together: another key's certificate, or another authority's. Whether it has
 // ended is not looked at (PeerVerifier::Verify).

@@ -82,15 +82,37 @@ const KeptMember* Best(const std::vector<KeptMember>& members, absl::Time now) {
   return best;
 }
 
-// Whether the file has a credential of the authority with this certificate in the first half of its
-// time.
-bool IsFresh(const std::string& path, const std::string& authority, absl::Time now) {
-  const absl::StatusOr<Credential> kept = LoadCredential(path);
-  if (!kept.ok() || kept->authority != authority) {
-    return false;
-  }
-  const absl::StatusOr<Peer> peer = ReadPeer(kept->certificate);
+// Whether the certificate is in the first half of its time.
+bool IsFresh(const Credential& kept, absl::Time now) {
+  const absl::StatusOr<Peer> peer = ReadPeer(kept.certificate);
   return peer.ok() && now >= peer->validity.begin && InFirstHalf(peer->validity, now);
+}
+
+absl::StatusOr<Credential> Issue(const CertificateAuthority& authority, const PrivateKey& key,
+                                 const Identity& identity, const std::vector<std::string>& hosts,
+                                 absl::Time now) {
+  ASSIGN_OR_RETURN(const std::string request, MakeSigningRequest(key, identity, hosts));
+  ASSIGN_OR_RETURN(std::string certificate, authority.Sign(request, {identity, hosts}, now));
+  return Credential{key, std::move(certificate), authority.certificate()};
+}
+
+// Sees to it that the file has a credential of the authority in the first half of its time.
+absl::Status KeepFresh(const CertificateAuthority& authority, const std::string& path,
+                       const Identity& identity, const std::vector<std::string>& hosts,
+                       absl::Time now) {
+  const absl::StatusOr<Credential> kept = LoadCredential(path);
+  const bool its_own = kept.ok() && kept->authority == authority.certificate();
+  if (its_own && IsFresh(*kept, now)) {
+    return absl::OkStatus();
+  }
+  // A member is its key: whose sessions are open under it goes on with the next certificate.
+  ASSIGN_OR_RETURN(
+      const Credential credential,
+      Issue(authority, its_own ? kept->key : PrivateKey::Generate(), identity, hosts, now));
+  const absl::Status saved = SaveCredential(
+      path, credential, absl::IsNotFound(kept.status()) ? Existing::kKeep : Existing::kReplace);
+  // Another process of this one's name was faster, and both are to have one key.
+  return absl::IsAlreadyExists(saved) ? absl::OkStatus() : saved;
 }
 
 }  // namespace
@@ -318,10 +340,7 @@ absl::StatusOr<std::string> CredentialStore::ObtainFile(const Identity& wanted,
   RETURN_IF_ERROR(CheckIdentity(identity));
   const std::string path = MemberPath(identity);
   if (authority.ok()) {
-    if (!IsFresh(path, authority->certificate(), now)) {
-      ASSIGN_OR_RETURN(const Credential credential, IssueLocal(*authority, identity, hosts, now));
-      RETURN_IF_ERROR(SaveCredential(path, credential));
-    }
+    RETURN_IF_ERROR(KeepFresh(*authority, path, identity, hosts, now));
     return path;
   }
   const absl::StatusOr<KeptMember> kept = LoadMember(wanted.cluster, path);
@@ -343,10 +362,7 @@ bool InFirstHalf(const Validity& validity, absl::Time now) {
 absl::StatusOr<Credential> IssueLocal(const CertificateAuthority& authority,
                                       const Identity& identity,
                                       const std::vector<std::string>& hosts, absl::Time now) {
-  const PrivateKey key = PrivateKey::Generate();
-  ASSIGN_OR_RETURN(const std::string request, MakeSigningRequest(key, identity, hosts));
-  ASSIGN_OR_RETURN(std::string certificate, authority.Sign(request, {identity, hosts}, now));
-  return Credential{key, std::move(certificate), authority.certificate()};
+  return Issue(authority, PrivateKey::Generate(), identity, hosts, now);
 }
 
 }  // namespace monsoon

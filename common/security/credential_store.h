@@ -88,10 +88,11 @@ class CredentialStore {
 
   // The path of a file that says of a process on this host that it has this role in the cluster,
   // for who looks at it again to see it renewed. Where the authority is here, it makes what is
-  // missing, and anew once half of its time is over: call again before it ends. `name` "":
-  // whichever is kept, with the longest time to go and for any job where there are several; whoever
-  // the authority makes is "local" then. FailedPrecondition, which says how to join, where what is
-  // kept is for others, or has ended; NotFound where nothing is.
+  // missing, and a new certificate of the same key once half of its time is over: call again before
+  // it ends. Processes that call at once get one key. `name` "": whichever is kept, with the
+  // longest time to go and for any job where there are several; whoever the authority makes is
+  // "local" then. FailedPrecondition, which says how to join, where what is kept is for others, or
+  // has ended; NotFound where nothing is.
   absl::StatusOr<std::string> ObtainFile(const Identity& wanted,
                                          const std::vector<std::string>& hosts,
                                          absl::Time now) const;

@@ -23,6 +23,7 @@ namespace {
 
 using ::monsoon::testing::StatusIs;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -220,15 +221,37 @@ TEST_F(CredentialStoreTest, WhatTheAuthorityMadeIsKeptForHalfOfItsTime) {
         store_.ObtainFile({Role::kPs, "1", "lab", ""}, {}, now);
     EXPECT_EQ(path.value_or("none"), store_.folder() + "/lab/ps-1.pem");
     EXPECT_EQ(ModeOf(*path), 0600u);
-    return FingerprintOf(LoadCredential(*path));
+    const absl::StatusOr<Credential> kept = LoadCredential(*path);
+    EXPECT_OK(kept.status());
+    return kept.value_or(worker_);
   };
-  const std::string first = obtain(kNow);
-  EXPECT_EQ(obtain(kNow + kMemberLifetime / 2 - absl::Minutes(10)), first);
-  const std::string second = obtain(kNow + kMemberLifetime / 2 + absl::Minutes(10));
-  EXPECT_NE(second, first);
+  const Credential first = obtain(kNow);
+  EXPECT_EQ(obtain(kNow + kMemberLifetime / 2 - absl::Minutes(10)).certificate, first.certificate);
+  const Credential second = obtain(kNow + kMemberLifetime / 2 + absl::Minutes(10));
+  EXPECT_NE(second.certificate, first.certificate);
+  // Sessions that are open under its key go on.
+  EXPECT_EQ(second.key.Fingerprint(), first.key.Fingerprint());
   // Another authority of the name has taken the first one's place.
   ASSERT_OK(store_.Save(other_lab_, OtherAuthority::kSetAside));
-  EXPECT_NE(obtain(kNow + kMemberLifetime / 2 + absl::Minutes(10)), second);
+  EXPECT_NE(obtain(kNow + kMemberLifetime / 2 + absl::Minutes(10)).key.Fingerprint(),
+            second.key.Fingerprint());
+}
+
+TEST_F(CredentialStoreTest, ProcessesThatStartAtOnceHaveOneKey) {
+  ASSERT_OK(store_.Save(lab_, OtherAuthority::kRefuse));
+  for (int round = 0; round < 10; ++round) {
+    const Identity wanted = {Role::kWorker, absl::StrCat(round), "lab", ""};
+    std::vector<std::string> keys(8);
+    {
+      std::vector<std::jthread> processes;
+      for (std::string& key : keys) {
+        processes.emplace_back([&] {
+          key = FingerprintOf(LoadCredential(store_.ObtainFile(wanted, {}, kNow).value_or("none")));
+        });
+      }
+    }
+    EXPECT_THAT(keys, Each(keys[0])) << round;
+  }
 }
 
 TEST_F(CredentialStoreTest, WhoHasJoinedHasTheFileThatItGot) {

@@ -91,22 +91,19 @@ absl::Status WriteNew(const std::string& path, absl::string_view content) {
   return WriteWhole(path, content, file.get());
 }
 
-// Writes a file beside `path`, which `publish` gives its place.
-template <typename Publish>
-absl::Status WriteBeside(const std::string& path, absl::string_view content,
-                         const Publish& publish) {
-  ASSIGN_OR_RETURN(const UniqueFd folder, OpenFolder(FolderOf(path)));
-  const std::string temporary =
-      absl::StrCat(path, ".", absl::BytesToHexString(RandomBytes(kTemporaryBytes)));
-  absl::Status status = WriteNew(temporary, content);
-  if (status.ok()) {
-    status = publish(temporary);
+// Gives the whole file its name, and takes the other one away.
+absl::Status Place(const std::string& temporary, const std::string& path, Existing existing) {
+  if (existing == Existing::kReplace) {
+    return rename(temporary.c_str(), path.c_str()) == 0 ? absl::OkStatus()
+                                                        : SystemError(path, "replace");
   }
-  unlink(temporary.c_str());  // a rename has left nothing there
-  RETURN_IF_ERROR(status);
-  // Some file systems cannot flush a folder and say EINVAL.
-  return fsync(folder.get()) == 0 || errno == EINVAL ? absl::OkStatus()
-                                                     : SystemError(FolderOf(path), "flush");
+  // Unlike a rename, a link replaces nothing.
+  if (link(temporary.c_str(), path.c_str()) != 0) {
+    return errno == EEXIST ? absl::AlreadyExistsError(absl::StrCat(path, " is there already"))
+                           : SystemError(path, "make");
+  }
+  unlink(temporary.c_str());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -118,19 +115,22 @@ absl::Status MakeSecretFolder(const std::string& path) {
   return OpenFolder(path).status();
 }
 
-absl::Status WriteSecretFile(const std::string& path, absl::string_view content) {
-  return WriteBeside(path, content, [&](const std::string& temporary) {
-    return rename(temporary.c_str(), path.c_str()) == 0 ? absl::OkStatus()
-                                                        : SystemError(path, "replace");
-  });
-}
-
-absl::Status WriteNewSecretFile(const std::string& path, absl::string_view content) {
-  return WriteBeside(path, content, [&](const std::string& temporary) {
-    // Unlike a rename it replaces nothing.
-    return link(temporary.c_str(), path.c_str()) == 0 ? absl::OkStatus()
-                                                      : SystemError(path, "make the file");
-  });
+absl::Status WriteSecretFile(const std::string& path, absl::string_view content,
+                             Existing existing) {
+  ASSIGN_OR_RETURN(const UniqueFd folder, OpenFolder(FolderOf(path)));
+  const std::string temporary =
+      absl::StrCat(path, ".", absl::BytesToHexString(RandomBytes(kTemporaryBytes)));
+  absl::Status status = WriteNew(temporary, content);
+  if (status.ok()) {
+    status = Place(temporary, path, existing);
+  }
+  if (!status.ok()) {
+    unlink(temporary.c_str());
+    return status;
+  }
+  // Some file systems cannot flush a folder and say EINVAL.
+  return fsync(folder.get()) == 0 || errno == EINVAL ? absl::OkStatus()
+                                                     : SystemError(FolderOf(path), "flush");
 }
 
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {

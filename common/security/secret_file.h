@@ -18,12 +18,13 @@ namespace monsoon {
 // is there already, or where it belongs to another user or is none.
 absl::Status MakeSecretFolder(const std::string& path);
 
-// In a folder that passes MakeSecretFolder. What was there is replaced; on the disk when it
-// returns OK.
-absl::Status WriteSecretFile(const std::string& path, absl::string_view content);
-// The same of a file that is not there: AlreadyExists, and nothing is changed, where one is. Of
-// several who write at once one succeeds.
-absl::Status WriteNewSecretFile(const std::string& path, absl::string_view content);
+// What becomes of a file that is there already.
+enum class Existing { kReplace, kKeep };
+
+// In a folder that passes MakeSecretFolder. On the disk when it returns OK. AlreadyExists where
+// there is a file that is to be kept, whoever has made it meanwhile.
+absl::Status WriteSecretFile(const std::string& path, absl::string_view content,
+                             Existing existing = Existing::kReplace);
 
 // NotFound where there is none; FailedPrecondition where others than this user can read or write
 // it, where it is another user's, a link or no plain file, or longer than a secret ever is.

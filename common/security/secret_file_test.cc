@@ -50,6 +50,15 @@ TEST_F(SecretFileTest, OnlyTheOwnerCanReadIt) {
   EXPECT_EQ(content, "secret");
 }
 
+TEST_F(SecretFileTest, WhatIsToBeKeptIsNotReplaced) {
+  ASSERT_OK(WriteSecretFile(path_, "one", Existing::kKeep));
+  EXPECT_THAT(WriteSecretFile(path_, "two", Existing::kKeep),
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr(path_)));
+  EXPECT_EQ(ReadSecretFile(path_).value_or(""), "one");
+  EXPECT_EQ(ModeOf(path_), 0600u);
+  EXPECT_EQ(Files(), 1u);
+}
+
 TEST_F(SecretFileTest, IsReplacedAtOnce) {
   ASSERT_OK(WriteSecretFile(path_, "one, which is longer"));
   std::ifstream reader(path_);
