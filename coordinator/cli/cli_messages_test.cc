@@ -78,6 +78,34 @@ TEST_F(CliTest, JobsSaysWhatTheCoordinatorWaitsFor) {
   EXPECT_THAT(cli_.err(), HasSubstr("the coordinator waits for coordinator/0's state folder"));
 }
 
+TEST_F(CliTest, JobsSaysThatEverybodyMayDoEverything) {
+  EXPECT_EQ(Run({"jobs", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("\"insecure\":false}"));
+  cli_.coordinator.list.set_open_at("alpha:2221");
+  EXPECT_EQ(Run({"jobs"}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("everybody who reaches alpha:2221 may do everything"));
+  EXPECT_EQ(Run({"jobs", "--json"}), 0);
+  EXPECT_THAT(cli_.out(), HasSubstr("\"insecure\":true}"));
+}
+
+TEST_F(CliTest, ValidateSaysWhereCredentialsAreMissing) {
+  cli_.variables["MONSOON_CREDENTIALS"] = ::testing::TempDir() + "/none";
+  const std::string spread = Write("spread.textproto", R"pb(
+    name: "spread"
+    coordinator { address: "10.0.0.1:2221" }
+    ps { address: "10.0.0.1:2222" }
+  )pb");
+  EXPECT_EQ(Run({"validate", spread}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr("no credentials of cluster spread here: `cluster init`"));
+  const std::string local = Write("local.textproto", R"pb(
+    name: "spread"
+    coordinator { address: "127.0.0.1:2221" }
+    ps { address: "127.0.0.1:2222" }
+  )pb");
+  EXPECT_EQ(Run({"validate", local}), 0);
+  EXPECT_THAT(cli_.err(), Not(HasSubstr("credentials")));
+}
+
 TEST_F(CliTest, DrainTakesWorkersOnly) {
   EXPECT_EQ(Run({"drain", "ps/0"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("ps/0 holds a part of every model and cannot leave"));

@@ -279,7 +279,7 @@ std::string JobsJson(const ListReply& jobs) {
     }
     json.EndArray().Member("memory_bytes", orphan.memory_bytes()).EndObject();
   }
-  json.EndArray();
+  json.EndArray().Member("insecure", !jobs.open_at().empty());
   return json.EndObject().text();
 }
 

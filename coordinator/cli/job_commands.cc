@@ -88,6 +88,10 @@ int RunJobs(Invocation& call) {
     if (!list->waits_for().empty()) {
       call.Note(absl::StrCat("the coordinator waits for ", list->waits_for()));
     }
+    if (!list->open_at().empty()) {
+      call.Note(absl::StrCat("the cluster runs with --insecure: everybody who reaches ",
+                             list->open_at(), " may do everything"));
+    }
     *call.env().out << JobsText(
         *list, [&call](absl::string_view command) { return call.CommandLine(command); });
   }

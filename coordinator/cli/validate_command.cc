@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/config/address.h"
 #include "common/config/config_file.h"
 #include "common/config/diagnostics.h"
 #include "common/config/text_tokens.h"
@@ -16,6 +17,7 @@
 #include "common/json/json_writer.h"
 #include "common/model/layer_design.h"
 #include "common/model/parameter_layout.h"
+#include "common/security/credential_store.h"
 #include "common/transport/frame/message_budget.h"
 #include "proto/cluster.pb.h"
 #include "proto/job.pb.h"
@@ -90,6 +92,26 @@ std::string WorkersText(const ConfigFile& file, const Cluster& cluster) {
   return text;
 }
 
+bool OthersReach(const std::string& address) { return IsTcp(address) && !IsLoopback(address); }
+
+// Of a cluster whose addresses other machines reach: whether this user can start tasks of it.
+std::string CredentialsText(const ConfigFile& file, const Cluster& cluster,
+                            const Environment& environment) {
+  const bool exposed = OthersReach(cluster.coordinator().address()) ||
+                       std::ranges::any_of(cluster.ps(), [](const ParameterServerTask& task) {
+                         return OthersReach(task.address());
+                       });
+  const absl::StatusOr<CredentialStore> store = CredentialStore::Find(environment.variable);
+  if (!exposed || (store.ok() && store->Has(cluster.name()))) {
+    return "";
+  }
+  return absl::StrCat(file.path,
+                      ": warning: other machines reach its addresses, and this user has ",
+                      "no credentials of cluster ", cluster.name(),
+                      " here: `cluster init` on the coordinator's machine and `join` on the others "
+                      "make them; --insecure would let in everybody\n");
+}
+
 // What a model takes, of which nothing is trained yet: "N parameters in M tensors ...".
 std::string FiguresText(const Model& model) {
   constexpr double kMib = 1 << 20;
@@ -152,7 +174,7 @@ int RunValidate(Invocation& call) {
     }
     if (const Cluster* cluster = std::get_if<Cluster>(&file.contents);
         cluster != nullptr && !json) {
-      *call.env().err << WorkersText(file, *cluster);
+      *call.env().err << WorkersText(file, *cluster) << CredentialsText(file, *cluster, call.env());
     }
     if (SpeaksOfData(file)) {
       const std::string& host = call.env().host;

@@ -63,7 +63,8 @@ class CoordinatorServerImpl : public CoordinatorServer {
           [&](Members* members, Moment) { return members->UseAuthority(*options.authority); }));
     }
     CallTable calls;
-    AddJobCalls(coordinator_.get(), &fault_, &calls);
+    const bool open = options.tls == nullptr && IsTcp(options.address);
+    AddJobCalls(coordinator_.get(), open ? options.address : "", &fault_, &calls);
     AddMemberCalls(coordinator_.get(), &fault_, &calls);
     AddReplicaCalls(coordinator_.get(), &fault_, &calls);
     RpcServerOptions server;

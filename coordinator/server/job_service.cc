@@ -17,7 +17,8 @@ auto OfThisCluster(Coordinator* coordinator, Serve serve) {
 
 }  // namespace
 
-void AddJobCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* calls) {
+void AddJobCalls(Coordinator* coordinator, const std::string& open_at, FaultInjector* faults,
+                 CallTable* calls) {
   calls->Add<SubmitRequest>("/monsoon.JobService/Submit", faults,
                             OfThisCluster(coordinator, [=](const SubmitRequest& request) {
                               return coordinator->Submit(request);
@@ -28,7 +29,11 @@ void AddJobCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* cal
                          }));
   calls->Add<ListRequest>(
       "/monsoon.JobService/List", faults,
-      OfThisCluster(coordinator, [=](const ListRequest&) { return coordinator->List(); }));
+      OfThisCluster(coordinator, [=](const ListRequest&) -> absl::StatusOr<ListReply> {
+        ASSIGN_OR_RETURN(ListReply list, coordinator->List());
+        list.set_open_at(open_at);
+        return list;
+      }));
   calls->Add<JobRequest>("/monsoon.JobService/Describe", faults,
                          OfThisCluster(coordinator, [=](const JobRequest& request) {
                            return coordinator->Describe(request.job());
