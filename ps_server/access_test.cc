@@ -1,23 +1,33 @@
 // What each member of a cluster can do to a shard over TLS: all methods and all kinds of frames.
 #include "common/security/access.h"
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "common/base/status.h"
+#include "common/security/member_id.h"
 #include "common/security/revocations.h"
 #include "common/testing/status_matchers.h"
+#include "common/testing/unique_name.h"
+#include "common/transport/frame/frame_codec.h"
+#include "common/transport/frame/frame_transport.h"
+#include "common/transport/grpc/grpc_frame_transport.h"
 #include "common/transport/grpc/tls.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
+#include "proto/tensor.pb.h"
 #include "ps_server/testing/test_shards.h"
 
 namespace monsoon {
 namespace {
 
 using ::monsoon::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using Vector = std::vector<float>;
@@ -139,6 +149,167 @@ TEST_F(SecuredShardTest, WhoIsThrownOutIsCutOffInTheMiddle) {
   EXPECT_THAT(client->Push(gradient, {}).status(),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("thrown out")));
   EXPECT_EQ(shards_->server(0)->GetStatus().job(0).applied(), 16u);
+}
+
+// ---- whose session, and which job ------------------------------------------------
+
+// A message of each kind that speaks for a session, of this one.
+std::vector<DataHeader> OfEachKind(const ParameterClientOptions& options) {
+  std::vector<DataHeader> requests;
+  const google::protobuf::OneofDescriptor& kinds = *DataHeader::descriptor()->oneof_decl(0);
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    const auto* const field = kinds.field(i)->message_type()->FindFieldByName("session");
+    if (field == nullptr) {
+      continue;
+    }
+    DataHeader& request = requests.emplace_back();
+    request.set_request_id(1);
+    google::protobuf::Message* const message =
+        request.GetReflection()->MutableMessage(&request, kinds.field(i));
+    SessionKey session;
+    session.set_job(options.job);
+    session.set_worker(options.worker);
+    session.set_incarnation(options.incarnation);
+    message->GetReflection()->MutableMessage(message, field)->CopyFrom(session);
+  }
+  return requests;
+}
+
+// What the shard's answer says was wrong with it.
+absl::Status Ask(FrameTransport* transport, const DataHeader& request) {
+  transport->Send(0, {.head = std::make_shared<const std::string>(EncodeFrameHead(request))});
+  const FrameTransport::Event event = transport->Wait(kDeadline);
+  DataHeader answer;
+  if (event.kind != FrameTransport::Event::Kind::kReceived) {
+    return absl::UnavailableError("no answer came");
+  }
+  ChunkCursor cursor(event.frame, /*finite=*/false);
+  RETURN_IF_ERROR(DecodeFrameHead(&cursor, &answer));
+  transport->Reset(0);
+  return {static_cast<absl::StatusCode>(answer.error().code()), answer.error().message()};
+}
+
+class SessionOfAMemberTest : public SecuredShardTest {
+ protected:
+  void SetUp() override {
+    SecuredShardTest::SetUp();
+    ASSERT_OK(Client(ReadOnly(), Role::kOperator)->Write(Vector(job_.map.size(), 0.5f)));
+    owner_ = shards_->TlsOf(Role::kWorker, "7");
+    shards_->SetOwner(ToProto({owner_->self(), owner_->self_fingerprint()}));
+    ASSERT_OK_AND_ASSIGN(session_, shards_->OpenSession(job_, 0));
+  }
+
+  absl::Status Push(const std::shared_ptr<Tls>& tls) {
+    ParameterClientOptions options = session_;
+    options.tls = tls;
+    ASSIGN_OR_RETURN(const auto client, ParameterClient::Create(std::move(options)));
+    return client->Push(Vector(job_.map.size(), 1.0f), {}).status();
+  }
+
+  std::shared_ptr<Tls> Worker(const std::string& name, const std::string& job = "") {
+    return shards_->TlsOf(Role::kWorker, name, job);
+  }
+  std::shared_ptr<Tls> owner_;
+  ParameterClientOptions session_;
+};
+
+TEST_F(SessionOfAMemberTest, EachKindOfFrameIsItsWorkersAlone) {
+  const struct {
+    const char* name;
+    std::shared_ptr<Tls> tls;
+    bool may;
+  } kCallers[] = {
+      {"its worker", owner_, true},
+      {"another worker", Worker("8"), false},
+      {"a later one of its name", Worker("7"), false},
+      {"another job's worker", Worker("7", "lenet-2"), false},
+      {"this job's worker", Worker("guest", job_.name), false},
+      {"an operator", shards_->TlsOf(Role::kOperator, "7"), false},
+      {"a viewer", shards_->TlsOf(Role::kViewer, "7"), false},
+  };
+  size_t cells = 0;
+  size_t wrong = 0;
+  for (const auto& caller : kCallers) {
+    const auto transport = MakeGrpcTransport({shards_->addresses()[0]}, caller.tls);
+    for (const DataHeader& request : OfEachKind(session_)) {
+      const absl::Status status = Ask(transport.get(), request);
+      const bool right = absl::IsPermissionDenied(status) != caller.may;
+      EXPECT_TRUE(right) << caller.name << ": " << request.ShortDebugString() << ": " << status;
+      ++cells;
+      wrong += right ? 0 : 1;
+    }
+  }
+  std::printf("  sessions: %zu wrong cells of %zu\n", wrong, cells);
+}
+
+TEST_F(SessionOfAMemberTest, WhoPushesUnderAnothersIsToldWhoseItIs) {
+  EXPECT_THAT(Push(Worker("8")),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       AllOf(HasSubstr("the session of worker/0#1 is worker/7's"),
+                             HasSubstr("from worker/8"))));
+  EXPECT_EQ(shards_->server(0)->GetStatus().job(0).applied(), 0u);
+  EXPECT_OK(Push(owner_));
+  EXPECT_EQ(shards_->server(0)->GetStatus().job(0).applied(), 16u);
+}
+
+TEST_F(SessionOfAMemberTest, ASessionThatIsNotOpenIsNobodys) {
+  ParameterClientOptions later = session_;
+  later.incarnation = 2;
+  for (const auto& tls : {owner_, Worker("8")}) {
+    later.tls = tls;
+    ASSERT_OK_AND_ASSIGN(const auto client, ParameterClient::Create(later));
+    EXPECT_TRUE(IsSessionLost(client->Push(Vector(job_.map.size()), {}).status()));
+  }
+}
+
+TEST_F(SessionOfAMemberTest, AnotherJobsParametersAreNotForWhoIsThereForOne) {
+  for (const Role role : {Role::kWorker, Role::kOperator, Role::kViewer}) {
+    for (const bool its_own : {true, false}) {
+      ParameterClientOptions options = ReadOnly();
+      options.tls = shards_->TlsOf(role, "1", its_own ? job_.name : "lenet-2");
+      options.deadline = kDeadline;
+      ASSERT_OK_AND_ASSIGN(const auto client, ParameterClient::Create(std::move(options)));
+      Vector parameters(job_.map.size());
+      const absl::Status read = client->Fetch(parameters, nullptr, nullptr);
+      const absl::Status written = client->Write(parameters);
+      EXPECT_EQ(read.ok(), its_own) << RoleName(role) << ": " << read;
+      EXPECT_EQ(parameters[0], its_own ? 0.5f : 0.0f);
+      EXPECT_EQ(absl::IsPermissionDenied(written), !its_own || role == Role::kViewer) << written;
+      if (!its_own) {
+        EXPECT_THAT(read, StatusIs(absl::StatusCode::kPermissionDenied,
+                                   HasSubstr("has joined for job lenet-2 alone")));
+      }
+    }
+  }
+}
+
+TEST_F(SessionOfAMemberTest, SharedMemoryIsThisUsersWhateverItsCertificateSays) {
+  session_.transport = Transport::SHARED_MEMORY;
+  EXPECT_OK(Push(Worker("8")));
+  EXPECT_EQ(shards_->server(0)->GetStatus().job(0).applied(), 16u);
+}
+
+TEST_F(SecuredShardTest, ARestoredSessionIsItsMembers) {
+  const std::string folder = ::testing::TempDir() + "/" + testing::UniqueName();
+  ASSERT_OK_AND_ASSIGN(
+      shards_, TestShards::Start(
+                   {.link = TestLink::kTls, .transport = Transport::GRPC, .state_dir = folder}));
+  ASSERT_OK_AND_ASSIGN(job_, shards_->CreateJob(SmallJob()));
+  const std::shared_ptr<Tls> owner = shards_->TlsOf(Role::kWorker, "7");
+  shards_->SetOwner(ToProto({owner->self(), owner->self_fingerprint()}));
+  ASSERT_OK_AND_ASSIGN(ParameterClientOptions session, shards_->OpenSession(job_, 0));
+  ASSERT_OK(shards_->Checkpoint(job_.name, 1));
+  ASSERT_OK(shards_->Restart(0));
+  ASSERT_OK_AND_ASSIGN(const RestoreShardJobReply restored, shards_->Restore(SmallJob(), 0));
+  session.shard_epochs = {restored.shard_epoch()};
+  session.addresses = shards_->addresses();
+  session.tls = shards_->TlsOf(Role::kWorker, "8");
+  ASSERT_OK_AND_ASSIGN(const auto other, ParameterClient::Create(session));
+  EXPECT_THAT(other->Push(Vector(job_.map.size(), 1.0f), {}),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("is worker/7's")));
+  session.tls = owner;
+  ASSERT_OK_AND_ASSIGN(const auto its_own, ParameterClient::Create(session));
+  EXPECT_OK(its_own->Push(Vector(job_.map.size(), 1.0f), {}).status());
 }
 
 TEST_F(SecuredShardTest, WithoutACertificateThereIsNothing) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/peer_text.h"
 
 namespace monsoon {
 namespace {
@@ -130,8 +131,42 @@ absl::Status CheckCall(const Caller& caller, absl::string_view method) {
   return Check(caller, method);
 }
 
-absl::Status CheckFrame(const Caller& caller, DataHeader::KindCase kind) {
-  return Check(caller, FrameRow(kind));
+const std::string* JobOf(const DataHeader& request) {
+  switch (request.kind_case()) {
+    case DataHeader::kPush:
+      return &request.push().session().job();
+    case DataHeader::kFetch:
+      return &request.fetch().session().job();
+    case DataHeader::kWrite:
+      return &request.write().job();
+    case DataHeader::kContribute:
+      return &request.contribute().session().job();
+    case DataHeader::kMarks:
+      return &request.marks().session().job();
+    case DataHeader::kRowPush:
+      return &request.row_push().session().job();
+    case DataHeader::kRowFetch:
+      return &request.row_fetch().session().job();
+    case DataHeader::kRowWrite:
+      return &request.row_write().job();
+    default:
+      return nullptr;
+  }
+}
+
+absl::Status CheckFrame(const Caller& caller, const DataHeader& request) {
+  const absl::Status status = Check(caller, FrameRow(request.kind_case()));
+  if (!status.ok() || caller.open || !caller.member.has_value()) {
+    return status;
+  }
+  const Identity& identity = caller.member->identity;
+  const std::string* const job = JobOf(request);
+  if (identity.job.empty() || (job != nullptr && *job == identity.job)) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      MemberName(identity), " has joined for job ", identity.job, " alone, and this frame is of ",
+      job == nullptr ? "none" : PeerText(*job, kMostPeerName)));
 }
 
 }  // namespace monsoon

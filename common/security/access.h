@@ -1,12 +1,14 @@
 // Access: what each role may ask for, in one table: the methods of all services and the kinds of
 // frames. What has no row is refused to everybody, and a test looks for what has none.
 //
-// Whose session or task it is, the one who is asked looks at himself: here a worker is like any
-// other.
+// Frames name the job whose parameters they are about: a member that is there for one job (its
+// identity says so) reads and writes that one's alone, whatever its role. Whose session or task it
+// is, the one who is asked looks at himself: here a worker is like any other.
 //
 // Plain functions. Thread safe.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 
@@ -33,6 +35,10 @@ absl::string_view AccessColumn(size_t column);
 // PermissionDenied says who may; Unauthenticated where there is no certificate. An open server
 // refuses nothing.
 absl::Status CheckCall(const Caller& caller, absl::string_view method);
-absl::Status CheckFrame(const Caller& caller, DataHeader::KindCase kind);
+// That its kind is the caller's, and its job too.
+absl::Status CheckFrame(const Caller& caller, const DataHeader& request);
+
+// The job that the request names; null for what is no request of a kind with a row.
+const std::string* JobOf(const DataHeader& request);
 
 }  // namespace monsoon

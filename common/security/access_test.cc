@@ -56,6 +56,20 @@ Caller InColumn(size_t column) {
                                      : Caller{.address = "ipv4:10.0.0.5:1"};
 }
 
+// Of the job, as far as messages of this kind name one.
+DataHeader OfKind(const google::protobuf::FieldDescriptor& kind, const std::string& job = "") {
+  DataHeader header;
+  google::protobuf::Message* const message = header.GetReflection()->MutableMessage(&header, &kind);
+  google::protobuf::Message* names = message;
+  if (const auto* session = kind.message_type()->FindFieldByName("session")) {
+    names = message->GetReflection()->MutableMessage(message, session);
+  }
+  if (const auto* field = names->GetDescriptor()->FindFieldByName("job")) {
+    names->GetReflection()->SetString(names, field, job);
+  }
+  return header;
+}
+
 TEST(AccessTest, EachMethodAndEachKindOfRequestHasARow) {
   std::set<std::string> expected = kApart;
   expected.merge(MethodsOf(*SubmitRequest::descriptor()->file()));
@@ -112,10 +126,32 @@ TEST(AccessTest, AFrameGoesByItsKind) {
     for (const AccessRow& candidate : AccessTable()) {
       row = candidate.what == "frame " + kinds.field(i)->name() ? &candidate : row;
     }
-    const auto kind = static_cast<DataHeader::KindCase>(kinds.field(i)->number());
+    const DataHeader request = OfKind(*kinds.field(i));
     for (size_t column = 0; column < kAccessColumns; ++column) {
-      EXPECT_EQ(CheckFrame(InColumn(column), kind).ok(), row != nullptr && row->allowed[column])
+      EXPECT_EQ(CheckFrame(InColumn(column), request).ok(), row != nullptr && row->allowed[column])
           << kinds.field(i)->name() << " " << AccessColumn(column);
+    }
+  }
+}
+
+TEST(AccessTest, WhoIsThereForOneJobSendsFramesOfItAlone) {
+  const google::protobuf::OneofDescriptor& kinds = *DataHeader::descriptor()->oneof_decl(0);
+  for (int i = 0; i < kinds.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& kind = *kinds.field(i);
+    for (const Role role : {Role::kWorker, Role::kOperator, Role::kViewer}) {
+      if (!CheckFrame(Member(role), OfKind(kind)).ok()) {
+        continue;
+      }
+      Caller bound = Member(role);
+      bound.member->identity.job = "lenet-1";
+      EXPECT_TRUE(CheckFrame(bound, OfKind(kind, "lenet-1")).ok()) << kind.name();
+      for (const char* job : {"", "lenet-2", "lenet-11", "lenet-"}) {
+        const absl::Status refused = CheckFrame(bound, OfKind(kind, job));
+        EXPECT_TRUE(absl::IsPermissionDenied(refused)) << kind.name() << " " << job;
+        EXPECT_THAT(std::string(refused.message()),
+                    AllOf(HasSubstr("/x has joined for job lenet-1 alone"), HasSubstr(job)));
+      }
+      EXPECT_TRUE(CheckFrame(Member(role), OfKind(kind, "lenet-2")).ok()) << kind.name();
     }
   }
 }
@@ -157,7 +193,14 @@ TEST(AccessTest, WhatHasNoRowIsOpenToNobody) {
 
 TEST(AccessTest, AnOpenServerRefusesNothing) {
   EXPECT_TRUE(CheckCall({.open = true}, "/monsoon.JobService/Surprise").ok());
-  EXPECT_TRUE(CheckFrame({.open = true}, DataHeader::kPush).ok());
+  DataHeader push;
+  push.mutable_push()->mutable_session()->set_job("lenet-2");
+  EXPECT_TRUE(CheckFrame({.open = true}, push).ok());
+  // Not even who shows a certificate there.
+  Caller bound = Member(Role::kViewer);
+  bound.open = true;
+  bound.member->identity.job = "lenet-1";
+  EXPECT_TRUE(CheckFrame(bound, push).ok());
 }
 
 }  // namespace

@@ -56,9 +56,11 @@ class ShardControl {
                                  uint64_t call = 0) = 0;
 
   // Closes older incarnations of the same worker. FailedPrecondition when a
-  // newer one is there. `call` as above.
+  // newer one is there, or this one as another member's. `call` as above; `member` as in
+  // OpenSessionRequest.
   virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0,
-                                                       uint64_t call = 0) = 0;
+                                                       uint64_t call = 0,
+                                                       const MemberIdentity& member = {}) = 0;
 
   // After it returns, no push of the session is applied any more.
   virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session,

@@ -80,8 +80,10 @@ class GrpcShardControl final : public ShardControl {
   }
 
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
-                                               uint64_t call) override {
+                                               uint64_t call,
+                                               const MemberIdentity& member) override {
     OpenSessionRequest request;
+    *request.mutable_member() = member;
     request.set_call(call);
     request.set_term(term);
     *request.mutable_session() = session;

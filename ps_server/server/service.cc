@@ -76,7 +76,8 @@ CallTable ParameterServerService::Calls() {
   Add<OpenSessionRequest>(
       "OpenSession",
       [this](const OpenSessionRequest& request) {
-        return parts_.shard->OpenSession(request.session(), request.term(), request.call());
+        return parts_.shard->OpenSession(request.session(), request.term(), request.call(),
+                                         request.member());
       },
       &calls);
   Add<CloseSessionRequest>(

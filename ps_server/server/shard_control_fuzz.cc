@@ -203,7 +203,8 @@ class World {
   }
 
   absl::Status Open(const OpenSessionRequest& request) {
-    return shard_->OpenSession(request.session(), request.term(), request.call()).status();
+    return shard_->OpenSession(request.session(), request.term(), request.call(), request.member())
+        .status();
   }
 
   absl::Status Close(const CloseSessionRequest& request) {

@@ -5,6 +5,7 @@
 
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
+#include "ps_server/server/session_guard.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/shard_job.h"
 #include "ps_server/vector/named_vectors.h"
@@ -82,6 +83,15 @@ class FetchAnswers final : public AnswerSource {
   const uint32_t end_;
 };
 
+// Serves what speaks for no session, or for the caller's own.
+FrameKinds::Serve Guarded(const Shard& shard, FrameKinds::Serve serve) {
+  return [&shard, serve = std::move(serve)](DataHeader* request, ChunkCursor* payload,
+                                            FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+    RETURN_IF_ERROR(GuardSession(shard, scratch->caller(), request));
+    return serve(request, payload, scratch);
+  };
+}
+
 #ifdef MONSOON_FAIL_POINTS
 // Asked for more when the answer was given to the transport.
 class AfterAcknowledgement final : public AnswerSource {
@@ -96,25 +106,25 @@ class AfterAcknowledgement final : public AnswerSource {
 }  // namespace
 
 void ShardFrameHandler::Register(FrameKinds* kinds) {
-  kinds->Add(DataHeader::kPush,
-             [this](DataHeader* request, ChunkCursor* payload, FrameScratch* scratch) {
-               return Push(request->push(), payload, scratch);
-             });
-  kinds->Add(DataHeader::kFetch, [this](DataHeader* request, ChunkCursor*, FrameScratch*) {
+  const auto add = [this, kinds](DataHeader::KindCase kind, FrameKinds::Serve serve) {
+    kinds->Add(kind, Guarded(*shard_, std::move(serve)));
+  };
+  add(DataHeader::kPush, [this](DataHeader* request, ChunkCursor* payload, FrameScratch* scratch) {
+    return Push(request->push(), payload, scratch);
+  });
+  add(DataHeader::kFetch, [this](DataHeader* request, ChunkCursor*, FrameScratch*) {
     return Fetch(request->mutable_fetch());
   });
-  kinds->Add(DataHeader::kContribute,
-             [this](DataHeader* request, ChunkCursor* payload,
-                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
-               ServedFrame served;
-               ASSIGN_OR_RETURN(
-                   *served.first.emplace().header.mutable_contribute_reply(),
-                   shard_->Contribute(request->contribute(), payload, scratch->floats()));
-               MONSOON_FAIL_POINT("contribution.added");
-               return served;
-             });
-  kinds->Add(
-      DataHeader::kMarks,
+  add(DataHeader::kContribute,
+      [this](DataHeader* request, ChunkCursor* payload,
+             FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+        ServedFrame served;
+        ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_contribute_reply(),
+                         shard_->Contribute(request->contribute(), payload, scratch->floats()));
+        MONSOON_FAIL_POINT("contribution.added");
+        return served;
+      });
+  add(DataHeader::kMarks,
       [this](DataHeader* request, ChunkCursor*, FrameScratch*) -> absl::StatusOr<ServedFrame> {
         absl::StatusOr<MarksReply> marks = shard_->Marks(request->marks());
         if (!marks.ok()) {
@@ -127,41 +137,39 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
         *served.first.emplace().header.mutable_marks_reply() = *std::move(marks);
         return served;
       });
-  kinds->Add(DataHeader::kRowPush,
-             [this](DataHeader* request, ChunkCursor* payload,
-                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
-               ServedFrame served;
-               ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_row_push_reply(),
-                                shard_->PushRows(request->row_push(), payload, scratch->floats()));
-               MONSOON_FAIL_POINT("rows.applied");
-               return served;
-             });
-  kinds->Add(DataHeader::kRowFetch,
-             [this](DataHeader* request, ChunkCursor* payload, FrameScratch*) {
-               return FetchRows(request->row_fetch(), payload);
-             });
-  kinds->Add(DataHeader::kRowWrite,
-             [this](DataHeader* request, ChunkCursor* payload,
-                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
-               ServedFrame served;
-               ASSIGN_OR_RETURN(
-                   *served.first.emplace().header.mutable_write_reply(),
-                   shard_->WriteRows(request->row_write(), payload, scratch->floats()));
-               return served;
-             });
-  kinds->Add(DataHeader::kWrite,
-             [this](DataHeader* request, ChunkCursor* payload,
-                    FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
-               MONSOON_FAIL_POINT_STATUS("write.before_apply");
-               ServedFrame served;
-               ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_write_reply(),
-                                shard_->Write(request->write(), payload, scratch->floats()));
-               MONSOON_FAIL_POINT_STATUS("write.applied");
-               if (request->write().has_seal()) {
-                 MONSOON_FAIL_POINT_STATUS("write.sealed");
-               }
-               return served;
-             });
+  add(DataHeader::kRowPush,
+      [this](DataHeader* request, ChunkCursor* payload,
+             FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+        ServedFrame served;
+        ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_row_push_reply(),
+                         shard_->PushRows(request->row_push(), payload, scratch->floats()));
+        MONSOON_FAIL_POINT("rows.applied");
+        return served;
+      });
+  add(DataHeader::kRowFetch, [this](DataHeader* request, ChunkCursor* payload, FrameScratch*) {
+    return FetchRows(request->row_fetch(), payload);
+  });
+  add(DataHeader::kRowWrite,
+      [this](DataHeader* request, ChunkCursor* payload,
+             FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+        ServedFrame served;
+        ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_write_reply(),
+                         shard_->WriteRows(request->row_write(), payload, scratch->floats()));
+        return served;
+      });
+  add(DataHeader::kWrite,
+      [this](DataHeader* request, ChunkCursor* payload,
+             FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
+        MONSOON_FAIL_POINT_STATUS("write.before_apply");
+        ServedFrame served;
+        ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_write_reply(),
+                         shard_->Write(request->write(), payload, scratch->floats()));
+        MONSOON_FAIL_POINT_STATUS("write.applied");
+        if (request->write().has_seal()) {
+          MONSOON_FAIL_POINT_STATUS("write.sealed");
+        }
+        return served;
+      });
 }
 
 absl::StatusOr<SharedMapping> ShardFrameHandler::Share(const FetchRequest& request,

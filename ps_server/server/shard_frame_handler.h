@@ -1,5 +1,6 @@
 // ShardFrameHandler: what a shard does with the frames of the data plane: pushes,
-// contributions, writes, marks and fetches, of rows of tables too (proto/tensor.proto).
+// contributions, writes, marks and fetches, of rows of tables too (proto/tensor.proto). Whoever
+// speaks for a session is held against whose it is first (session_guard.h).
 //
 // Thread safe.
 #pragma once

@@ -8,11 +8,17 @@
 namespace monsoon {
 
 std::string NotOpen(SessionId session) {
-  return absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
-                      " is not open");
+  return session.incarnation == kNoIncarnation
+             ? absl::StrCat("this session of worker/", session.worker, " is not open")
+             : absl::StrCat("the session of worker/", session.worker, "#", session.incarnation,
+                            " is not open");
 }
 
 absl::StatusOr<SessionTable::Opening> SessionTable::PlanOpen(SessionId session) const {
+  if (session.incarnation == kNoIncarnation) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a session of worker/", session.worker, " has no incarnation"));
+  }
   // The newest incarnation known, open or closed.
   Opening opening;
   uint64_t newest = 0;

@@ -23,6 +23,9 @@ struct SessionId {
   auto operator<=>(const SessionId&) const = default;
 };
 
+// Of no session: incarnations begin with 1.
+inline constexpr uint64_t kNoIncarnation = 0;
+
 // What a call for a session that is not open is told.
 std::string NotOpen(SessionId session);
 
@@ -33,7 +36,7 @@ class SessionTable {
     std::optional<SessionId> overtaken;  // must be closed first
   };
   // Whether `session` may open. FailedPrecondition when it was closed or a
-  // newer incarnation exists.
+  // newer incarnation exists; InvalidArgument for kNoIncarnation.
   absl::StatusOr<Opening> PlanOpen(SessionId session) const;
   void RecordOpen(SessionId session);
 

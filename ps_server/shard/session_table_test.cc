@@ -24,6 +24,14 @@ TEST(SessionTableTest, OneOpenSessionAWorker) {
   EXPECT_EQ(*opening.overtaken, (SessionId{3, 1}));
 }
 
+TEST(SessionTableTest, NoSessionIsWithoutAnIncarnation) {
+  SessionTable table;
+  EXPECT_EQ(table.PlanOpen({3, kNoIncarnation}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(NotOpen({3, 2}), "the session of worker/3#2 is not open");
+  EXPECT_EQ(NotOpen({3, kNoIncarnation}), "this session of worker/3 is not open");
+}
+
 TEST(SessionTableTest, ClosedAndOvertakenSessionsNeverOpenAgain) {
   SessionTable table;
   table.RecordOpen({0, 5});

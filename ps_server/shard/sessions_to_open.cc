@@ -1,10 +1,10 @@
 #include "ps_server/shard/sessions_to_open.h"
 
 #include <algorithm>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/shorten.h"
+#include "common/base/status.h"
 #include "ps_server/shard/shard_job_plan.h"
 
 namespace monsoon {
@@ -32,6 +32,25 @@ absl::StatusOr<std::vector<SessionId>> SessionsToOpen(const RestoreShardJobReque
     open.push_back({worker, incarnation});
   }
   return open;
+}
+
+absl::StatusOr<std::map<SessionId, SessionOwner>> OwnersToBind(
+    const RestoreShardJobRequest& request) {
+  const int members = request.session_member_size();
+  if (members != 0 && members != request.session_size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a request to restore job \"", Shorten(request.create().job(), kMaxJobName),
+                     "\" has ", request.session_size(), " sessions of ", members, " members"));
+  }
+  std::map<SessionId, SessionOwner> owners;
+  for (int i = 0; i < request.session_size(); ++i) {
+    const SessionKey& session = request.session(i);
+    SessionOwner& owner = owners[{session.worker(), session.incarnation()}];
+    if (members != 0) {
+      ASSIGN_OR_RETURN(owner, ParseMemberId(request.session_member(i)));
+    }
+  }
+  return owners;
 }
 
 }  // namespace monsoon

@@ -185,12 +185,16 @@ absl::StatusOr<CreateShardJobReply> Shard::CreateJob(const CreateShardJobRequest
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::RestoreJob(const RestoreShardJobRequest& request,
                                                             RestoreContent restore) {
   ASSIGN_OR_RETURN(const std::vector<SessionId> open, SessionsToOpen(request));
+  ASSIGN_OR_RETURN(const auto owners, OwnersToBind(request));
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.create().term()));
-  return MakeJob(request.create(), request.attempt(),
-                 [&](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) {
-                   return restore(made, open, go_on);
-                 });
+  return MakeJob(
+      request.create(), request.attempt(),
+      [&](const std::shared_ptr<ShardJob>& made, absl::FunctionRef<bool()> go_on) -> absl::Status {
+        RETURN_IF_ERROR(restore(made, open, go_on));
+        made->sessions()->Bind(owners);
+        return absl::OkStatus();
+      });
 }
 
 absl::Status Shard::GiveUpEarlier(const RestoreShardJobRequest& request) {
@@ -211,7 +215,7 @@ absl::Status Shard::GiveUpEarlier(const RestoreShardJobRequest& request) {
     return Annotate(OtherContent(), name);
   }
   MutexLock lock(&jobs_mutex_);
-  const auto found = jobs_.find({create.job(), create.job_term()});
+  const auto found = jobs_.find(JobParts(create.job(), create.job_term()));
   if (found != jobs_.end() && found->second == job) {
     given_up_.Add(job);
     job->GiveUp();
@@ -301,7 +305,7 @@ absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_
     return absl::UnavailableError(absl::StrCat("ps/", options_.task, ": job ", job,
                                                " is being made, which is given up; ask again"));
   }
-  if (const auto found = jobs_.find({job, job_term}); found != jobs_.end()) {
+  if (const auto found = jobs_.find(JobParts(job, job_term)); found != jobs_.end()) {
     deleted = std::move(found->second);
     deleted->Retire();
     jobs_.erase(found);
@@ -310,7 +314,8 @@ absl::Status Shard::DeleteJob(const std::string& job, uint64_t job_term, uint64_
 }
 
 absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, uint64_t term,
-                                                    uint64_t call) {
+                                                    uint64_t call, const MemberIdentity& member) {
+  ASSIGN_OR_RETURN(const SessionOwner owner, ParseMemberId(member));
   RETURN_IF_ERROR(CheckServing());
   {
     MutexLock lock(&jobs_mutex_);
@@ -319,7 +324,7 @@ absl::StatusOr<OpenSessionReply> Shard::OpenSession(const SessionKey& session, u
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
                    FindKnown(session.job(), session.job_term()));
   ASSIGN_OR_RETURN(const std::optional<uint64_t> applied,
-                   job->sessions()->Open({session.worker(), session.incarnation()}));
+                   job->sessions()->Open({session.worker(), session.incarnation()}, owner));
   OpenSessionReply reply;
   reply.set_shard_epoch(options_.shard_epoch);
   reply.set_resumed(applied.has_value());
@@ -383,6 +388,14 @@ absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   }
   absl::StatusOr<VectorReply> reply = job->vectors()->Execute(request);
   return reply.ok() ? reply : Annotate(reply.status(), absl::StrCat("ps/", options_.task));
+}
+
+std::optional<absl::Status> Shard::CheckOwner(const SessionKey& session,
+                                              const Caller& caller) const {
+  const std::shared_ptr<ShardJob> job = FindJob(session.job(), session.job_term());
+  return job == nullptr
+             ? std::nullopt
+             : job->sessions()->owners().Check({session.worker(), session.incarnation()}, caller);
 }
 
 template <typename Request>
@@ -480,7 +493,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& 
 
 std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job, uint64_t job_term) const {
   MutexLock lock(&jobs_mutex_);
-  const auto found = jobs_.find({job, job_term});
+  const auto found = jobs_.find(JobParts(job, job_term));
   return found == jobs_.end() ? nullptr : found->second;
 }
 

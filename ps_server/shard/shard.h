@@ -22,13 +22,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/security/caller.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/shard/given_up_slices.h"
 #include "ps_server/shard/session_marks.h"
@@ -99,9 +102,11 @@ class Shard {
                          uint64_t call = 0);
 
   // FailedPrecondition for a call of an earlier term, or one that was overtaken: the slice may have
-  // been made anew since, and whoever has had a session of it cannot be written to any more.
+  // been made anew since, and whoever has had a session of it cannot be written to any more; and
+  // for a session that is open as another member's. InvalidArgument for a member that none is.
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term = 0,
-                                               uint64_t call = 0);
+                                               uint64_t call = 0,
+                                               const MemberIdentity& member = {});
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term = 0,
                                                  uint64_t call = 0);
 
@@ -118,6 +123,11 @@ class Shard {
   // One operation on a job's vectors; see VectorStore. ABORTED when the request
   // was meant for an earlier epoch or for another attempt, NotFound for an unknown job.
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request);
+
+  // Before each frame that names a session. Nothing where it is not open here; OK where it is the
+  // caller's, or nobody's; PermissionDenied says whose it is (SessionOwners). Allocates nothing
+  // where it is the caller's.
+  std::optional<absl::Status> CheckOwner(const SessionKey& session, const Caller& caller) const;
 
   // The data plane. An error means that the frame was malformed and changed
   // nothing; what is wrong with single records is in the verdicts. `scratch`
@@ -158,6 +168,17 @@ class Shard {
     uint64_t term = 0;
     auto operator<=>(const JobKey&) const = default;
   };
+  // Finds one by its parts, without a copy of the name.
+  using JobParts = std::pair<absl::string_view, uint64_t>;
+  struct JobOrder {
+    using is_transparent = void;
+    static JobParts PartsOf(const JobKey& key) { return {key.job, key.term}; }
+    static JobParts PartsOf(const JobParts& parts) { return parts; }
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return PartsOf(a) < PartsOf(b);
+    }
+  };
 
   // Notes the term of a control call; FailedPrecondition for that of a coordinator
   // which has been replaced, and for a numbered call that was overtaken.
@@ -190,7 +211,7 @@ class Shard {
   SharedFiles files_;
 
   mutable Mutex jobs_mutex_;
-  std::map<JobKey, std::shared_ptr<ShardJob>> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
+  std::map<JobKey, std::shared_ptr<ShardJob>, JobOrder> jobs_ ABSL_GUARDED_BY(jobs_mutex_);
   // Jobs being made: whether they were deleted meanwhile. Not in jobs_.
   std::map<JobKey, bool> creations_ ABSL_GUARDED_BY(jobs_mutex_);
   uint64_t term_ ABSL_GUARDED_BY(jobs_mutex_) = 0;  // the highest seen

@@ -65,17 +65,20 @@ SliceSessions::SliceSessions(const JobFacts* facts, SliceStripes* stripes, Table
       stripes_(stripes),
       tables_(tables),
       budget_(budget),
+      owners_(facts->job),
       marks_(std::move(marks)) {}
 
 // ---- opening and closing ----------------------------------------------------------
 
-absl::StatusOr<std::optional<uint64_t>> SliceSessions::Open(SessionId session) {
+absl::StatusOr<std::optional<uint64_t>> SliceSessions::Open(SessionId session,
+                                                            const SessionOwner& owner) {
   MutexLock lock(&mutex_);
   absl::StatusOr<SessionTable::Opening> opening = table_.PlanOpen(session);
   if (!opening.ok()) {
     return Annotate(opening.status(), absl::StrCat("job ", facts_.job));
   }
   if (opening->already_open) {
+    RETURN_IF_ERROR(owners_.CheckIs(session, owner));
     uint64_t applied = 0;
     for (const auto& stripe : stripes_->all()) {
       applied += stripe->AppliedBy(session);
@@ -83,7 +86,17 @@ absl::StatusOr<std::optional<uint64_t>> SliceSessions::Open(SessionId session) {
     return std::make_optional(applied);
   }
   RETURN_IF_ERROR(OpenEverywhere(session));
+  owners_.Set(session, owner);
   return std::optional<uint64_t>();
+}
+
+void SliceSessions::Bind(const std::map<SessionId, SessionOwner>& owners) {
+  MutexLock lock(&mutex_);
+  for (const auto& [session, owner] : owners) {
+    if (table_.IsOpen(session)) {
+      owners_.Set(session, owner);
+    }
+  }
 }
 
 absl::Status SliceSessions::OpenEverywhere(SessionId session) {
@@ -155,6 +168,7 @@ uint64_t SliceSessions::CloseEverywhere(SessionId session) {
     KeepMarks({session, std::move(opened->second.memory),
                loss.Report(facts_.shard, session, marks_->complete(session))});
   }
+  owners_.Forget(session);
   opened_.erase(opened);  // its memory is free now, or kept
   return applied;
 }
@@ -173,9 +187,9 @@ absl::Status SliceSessions::ReserveRecord(uint32_t worker) {
 absl::StatusOr<MemoryBudget::Reservation> SliceSessions::ReserveSession(SessionId session) {
   const uint64_t marks = marks_ == nullptr ? 0 : marks_->session_bytes();
   const uint64_t tables = tables_ == nullptr ? 0 : tables_->SessionBytes();
-  return budget_->Reserve(stripes_->count() * kSessionStripeBytes + marks + tables,
-                          absl::StrCat("job ", facts_.job),
-                          absl::StrCat("the session of worker/", session.worker));
+  return budget_->Reserve(
+      stripes_->count() * kSessionStripeBytes + kSessionOwnerBytes + marks + tables,
+      absl::StrCat("job ", facts_.job), absl::StrCat("the session of worker/", session.worker));
 }
 
 // ---- what others ask ---------------------------------------------------------------

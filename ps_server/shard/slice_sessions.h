@@ -1,6 +1,6 @@
 // SliceSessions: which sessions may push to a slice, and what is remembered of those that are
 // closed: how much of them was applied, and their marks, until the generations that are kept hold
-// the close.
+// the close. Whose the open ones are is no part of a generation: the coordinator keeps it.
 //
 // A session is opened and closed everywhere: in the table, in each stripe, in the tables' rows and
 // in the slots of the shared slice. Stripes give the verdicts, under their own locks; a push
@@ -29,6 +29,7 @@
 #include "proto/shard_checkpoint.pb.h"
 #include "proto/tensor.pb.h"
 #include "ps_server/shard/session_marks.h"
+#include "ps_server/shard/session_owners.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/slice_stripes.h"
 #include "ps_server/shard/table_slice.h"
@@ -56,8 +57,13 @@ class SliceSessions {
   bool had_session() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return table_.had_session(); }
 
   // The records that it has applied here, where it was open before.
-  // ResourceExhausted when the budget has no room for its windows.
-  absl::StatusOr<std::optional<uint64_t>> Open(SessionId session);
+  // ResourceExhausted when the budget has no room for its windows; FailedPrecondition too where it
+  // is open as another owner's.
+  absl::StatusOr<std::optional<uint64_t>> Open(SessionId session,
+                                               const SessionOwner& owner = std::nullopt);
+  // Before anybody else has the job: whose the sessions are that were made to be open.
+  void Bind(const std::map<SessionId, SessionOwner>& owners);
+  const SessionOwners& owners() const { return owners_; }
   // What the session applied here, and what it has not sent again. ResourceExhausted for
   // one that was never open, when there is no room to remember it.
   absl::StatusOr<CloseSessionReply> Close(SessionId session);
@@ -145,6 +151,7 @@ class SliceSessions {
   TableSlice* const tables_;
   MemoryBudget* const budget_;
 
+  SessionOwners owners_;
   mutable Mutex mutex_;
   SessionTable table_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionId, OpenedSession> opened_ ABSL_GUARDED_BY(mutex_);

@@ -12,6 +12,7 @@ namespace monsoon {
 namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(20);
+constexpr char kAnyPort[] = "127.0.0.1:0";
 
 }  // namespace
 
@@ -57,7 +58,7 @@ absl::StatusOr<std::unique_ptr<TestShards>> TestShards::Start(const TestShardsOp
   }
   for (uint32_t i = 0; i < options.shards; ++i) {
     shards->addresses_.push_back(options.link == TestLink::kUnix ? testing::UniqueSocketAddress()
-                                                                 : "127.0.0.1:0");
+                                                                 : kAnyPort);
     ASSIGN_OR_RETURN(std::unique_ptr<PsServer> server, shards->StartServer(i));
     shards->addresses_[i] = server->address();
     shards->servers_.push_back(std::move(server));
@@ -80,8 +81,9 @@ absl::StatusOr<std::unique_ptr<PsServer>> TestShards::StartServer(uint32_t shard
   return PsServer::Start(server);
 }
 
-std::shared_ptr<Tls> TestShards::TlsOf(Role role, const std::string& name) const {
-  return authority_ == nullptr ? nullptr : Tls::Open(authority_->File(role, name)).value();
+std::shared_ptr<Tls> TestShards::TlsOf(Role role, const std::string& name,
+                                       const std::string& job) const {
+  return authority_ == nullptr ? nullptr : Tls::Open(authority_->OwnFile(role, name, job)).value();
 }
 
 std::unique_ptr<ShardControl> TestShards::MakeControl(uint32_t shard) const {
@@ -94,7 +96,11 @@ absl::Status TestShards::Restart(uint32_t shard) {
 }
 
 absl::Status TestShards::StartAgain(uint32_t shard) {
+  if (options_.link == TestLink::kTls) {
+    addresses_[shard] = kAnyPort;
+  }
   ASSIGN_OR_RETURN(servers_[shard], StartServer(shard));
+  addresses_[shard] = servers_[shard]->address();
   // A fresh channel: the old one waits before it connects again.
   controls_[shard] = MakeControl(shard);
   return absl::OkStatus();
@@ -132,6 +138,7 @@ absl::StatusOr<RestoreShardJobReply> TestShards::Restore(const TestJobOptions& o
     session->set_job(options.name);
     session->set_worker(worker);
     session->set_incarnation(1);
+    *request.add_session_member() = owner_;
   }
   return controls_[shard]->RestoreJob(request);
 }
@@ -190,7 +197,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   session.set_worker(worker);
   session.set_incarnation(incarnation);
   for (const auto& control : controls_) {
-    ASSIGN_OR_RETURN(const OpenSessionReply reply, control->OpenSession(session));
+    ASSIGN_OR_RETURN(const OpenSessionReply reply, control->OpenSession(session, 0, 0, owner_));
     options.shard_epochs.push_back(reply.shard_epoch());
   }
   return options;

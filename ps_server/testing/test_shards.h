@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,6 +23,7 @@
 #include "common/security/testing/members.h"
 #include "common/transport/frame/fault.h"
 #include "proto/downpour.pb.h"
+#include "proto/member_identity.pb.h"
 #include "proto/model.pb.h"
 #include "proto/optimizer.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -89,10 +91,14 @@ class TestShards {
   const std::vector<std::string>& addresses() const { return addresses_; }
   ShardControl* control(uint32_t shard) { return controls_[shard].get(); }
   PsServer* server(uint32_t shard) { return servers_[shard].get(); }
-  // Of a member of their cluster; null without TLS.
-  std::shared_ptr<Tls> TlsOf(Role role, const std::string& name) const;
+  // Of a member of their cluster, with a new key; null without TLS. `job`: the one that it is there
+  // for; "": any.
+  std::shared_ptr<Tls> TlsOf(Role role, const std::string& name, const std::string& job = "") const;
+  // Whose the sessions are that are opened from now on, and those that Restore brings back.
+  void SetOwner(MemberIdentity owner) { owner_ = std::move(owner); }
 
-  // Stops a shard at once and starts a new one, with a new epoch, at its address.
+  // Stops a shard at once and starts a new one, with a new epoch, at its address; with TLS at
+  // another port, since others may have bound the one before.
   absl::Status Restart(uint32_t shard);
   void Stop(uint32_t shard) { servers_[shard].reset(); }
   absl::Status StartAgain(uint32_t shard);
@@ -124,6 +130,7 @@ class TestShards {
   std::unique_ptr<ShardControl> MakeControl(uint32_t shard) const;
 
   const TestShardsOptions options_;
+  MemberIdentity owner_;
   std::unique_ptr<testing::TestAuthority> authority_;  // null without TLS
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<PsServer>> servers_;

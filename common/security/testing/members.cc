@@ -47,4 +47,12 @@ std::string TestAuthority::File(Role role, const std::string& name, const std::s
   return path;
 }
 
+std::string TestAuthority::OwnFile(Role role, const std::string& name,
+                                   const std::string& job) const {
+  const std::string path =
+      absl::StrCat(folder_, "/", RoleName(role), "-", name, "-", UniqueName(), ".pem");
+  CHECK_OK(SaveCredential(path, Issue(role, name, job)));
+  return path;
+}
+
 }  // namespace monsoon::testing

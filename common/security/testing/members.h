@@ -24,6 +24,9 @@ class TestAuthority {
   std::string File(Role role, const std::string& name, const std::string& job = "",
                    absl::Time at = absl::Now(), absl::Duration lifetime = kMemberLifetime) const;
 
+  // The same in a file that stays: another call makes another member.
+  std::string OwnFile(Role role, const std::string& name, const std::string& job = "") const;
+
  private:
   const CertificateAuthority authority_;
   const std::string folder_;

@@ -59,7 +59,7 @@ ServedFrame FrameCall::Handle(std::span<const ByteChunk> frame, FrameScratch* sc
   if (status.ok()) {
     request_id_ = request.request_id();
     const FrameKinds::Serve* const serve = server_->kinds_.Find(request);
-    status = CheckFrame(scratch->caller(), request.kind_case());
+    status = CheckFrame(scratch->caller(), request);
     if (serve == nullptr) {
       status = absl::InvalidArgumentError("the frame is no request that this server knows");
     } else if (status.ok()) {
