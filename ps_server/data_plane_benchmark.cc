@@ -1,12 +1,17 @@
 // Fetch and push over each transport, client and shards in one process: bytes/s
-// of parameters or gradients, and the round trip of a 64-byte fetch. The last
-// argument is the way: 0 gRPC on unix sockets, 1 shared memory, 2 gRPC on loopback, 3 the same
-// with TLS.
+// of parameters or gradients, and the round trip of a 64-byte fetch. `way`: 0 gRPC on unix sockets,
+// 1 shared memory, 2 gRPC on loopback, 3 the same with TLS; `connections`: to each shard. CPU is of
+// both ends. What is fetched and pushed is looked at. Rows beside each other are to be repeated
+// with
+// --benchmark_enable_random_interleaving.
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 #include "common/base/check.h"
+#include "common/base/xxh3.h"
 #include "ps_server/testing/test_shards.h"
 
 namespace monsoon {
@@ -18,18 +23,20 @@ struct Setup {
   std::unique_ptr<ParameterClient> client;
 };
 
-TestShardsOptions OverWay(int64_t way, uint32_t shards) {
+TestShardsOptions OverWay(int64_t way, uint32_t shards, int64_t connections = 1) {
   TestShardsOptions options;
+  options.connections = static_cast<uint32_t>(connections);
   options.shards = shards;
   options.link = way < 2 ? TestLink::kUnix : way == 2 ? TestLink::kTcp : TestLink::kTls;
   options.transport = way == 1 ? Transport::SHARED_MEMORY : Transport::GRPC;
   return options;
 }
 
-// A model of range(0) KiB on range(1) shards, with Adagrad, over range(2).
+// A model of range(0) KiB on range(1) shards, with Adagrad, over range(2) by range(3) connections.
 Setup Prepare(const benchmark::State& state) {
   Setup setup;
-  setup.shards = *TestShards::Start(OverWay(state.range(2), static_cast<uint32_t>(state.range(1))));
+  setup.shards = *TestShards::Start(
+      OverWay(state.range(2), static_cast<uint32_t>(state.range(1)), state.range(3)));
   TestJobOptions options;
   options.model = TestModel(256, static_cast<uint32_t>(state.range(0)));  // 256 floats: 1 KiB
   options.optimizer.mutable_adagrad()->set_rate(0.01);
@@ -41,8 +48,14 @@ Setup Prepare(const benchmark::State& state) {
 void BM_Fetch(benchmark::State& state) {
   Setup setup = Prepare(state);
   std::vector<float> parameters(setup.job.map.size());
+  CHECK_OK(setup.client->Fetch(parameters, nullptr, nullptr));
+  const uint64_t sum = Xxh3::Of(std::as_bytes(std::span(parameters)));
   for (auto _ : state) {
     CHECK_OK(setup.client->Fetch(parameters, nullptr, nullptr));
+    state.PauseTiming();
+    CHECK_EQ(Xxh3::Of(std::as_bytes(std::span(parameters))), sum);
+    std::ranges::fill(parameters, 0.0f);
+    state.ResumeTiming();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(parameters.size() * 4));
 }
@@ -84,11 +97,13 @@ void RoundTrip(benchmark::State& state, bool of_vector) {
 void BM_RoundTripFetch(benchmark::State& state) { RoundTrip(state, /*of_vector=*/false); }
 void BM_RoundTripFrame(benchmark::State& state) { RoundTrip(state, /*of_vector=*/true); }
 
-#define MONSOON_SIZES                                   \
-  ArgsProduct({{504, 16384, 65536}, {1}, {0, 1, 2, 3}}) \
-      ->Args({504, 2, 0})                               \
-      ->Args({504, 2, 1})                               \
-      ->ArgNames({"KiB", "shards", "way"})              \
+#define MONSOON_SIZES                                        \
+  ArgsProduct({{504, 16384, 65536}, {1}, {0, 1, 2, 3}, {1}}) \
+      ->ArgsProduct({{16384, 65536}, {1}, {2, 3}, {2, 4}})   \
+      ->Args({504, 2, 0, 1})                                 \
+      ->Args({504, 2, 1, 1})                                 \
+      ->ArgNames({"KiB", "shards", "way", "connections"})    \
+      ->MeasureProcessCPUTime()                              \
       ->UseRealTime()
 BENCHMARK(BM_Fetch)->MONSOON_SIZES;
 BENCHMARK(BM_Push)->MONSOON_SIZES;

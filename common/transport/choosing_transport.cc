@@ -25,14 +25,29 @@ constexpr absl::Duration kTurn = absl::Microseconds(200);
 class PeerTransports final : public ChoosingTransport {
  public:
   PeerTransports(Transport allowed, std::vector<std::string> addresses, std::shared_ptr<Tls> tls,
-                 absl::Duration deadline, AskForOffer ask, TransportReport* report)
+                 uint32_t connections, absl::Duration deadline, AskForOffer ask,
+                 TransportReport* report)
       : allowed_(allowed),
         addresses_(std::move(addresses)),
         tls_(std::move(tls)),
+        connections_(connections),
         deadline_(std::min(deadline, kLongestChoice)),
         ask_(std::move(ask)),
         report_(report),
-        routes_(addresses_.size(), Route::kNone) {}
+        routes_(addresses_.size(), Route::kNone),
+        spread_(addresses_.size(), Spread::kNo) {}
+
+  uint32_t Connections(uint32_t peer) override {
+    if (std::exchange(spread_[peer], Spread::kNo) == Spread::kBroken) {
+      routes_[peer] = Route::kNone;
+    }
+    if (!Choose(peer).ok() || routes_[peer] != Route::kGrpc) {
+      return 1;  // Send tells what is wrong
+    }
+    const uint32_t connections = grpc()->Connections(peer);
+    spread_[peer] = connections > 1 ? Spread::kYes : Spread::kNo;
+    return connections;
+  }
 
   void Send(uint32_t peer, Frame frame) override {
     if (const absl::Status status = Choose(peer); !status.ok()) {
@@ -78,7 +93,11 @@ class PeerTransports final : public ChoosingTransport {
     }
     Event event = WaitForEither(timeout);
     if (event.kind == Event::Kind::kBroken) {
-      routes_[event.peer] = Route::kNone;
+      if (spread_[event.peer] == Spread::kNo) {
+        routes_[event.peer] = Route::kNone;
+      } else {
+        spread_[event.peer] = Spread::kBroken;
+      }
     }
     return event;
   }
@@ -92,14 +111,26 @@ class PeerTransports final : public ChoosingTransport {
     }
     std::erase_if(broken_, [peer](const Event& event) { return event.peer == peer; });
     routes_[peer] = Route::kNone;
+    spread_[peer] = Spread::kNo;
+  }
+
+  void ResetConnection(uint32_t peer, uint32_t connection) override {
+    if (spread_[peer] == Spread::kNo) {
+      Reset(peer);
+    } else {
+      grpc()->ResetConnection(peer, connection);
+    }
   }
 
  private:
   enum class Route { kNone, kGrpc, kSharedMemory };
+  // Over connections of gRPC. kBroken: one was lost; others may still have frames that are
+  // unanswered, so what is to be chosen anew is when frames are spread the next time.
+  enum class Spread { kNo, kYes, kBroken };
 
   FrameTransport* grpc() {
     if (grpc_ == nullptr) {
-      grpc_ = MakeGrpcTransport(addresses_, tls_);
+      grpc_ = MakeGrpcTransport(addresses_, tls_, connections_);
     }
     return grpc_.get();
   }
@@ -166,10 +197,12 @@ class PeerTransports final : public ChoosingTransport {
   const Transport allowed_;
   const std::vector<std::string> addresses_;
   const std::shared_ptr<Tls> tls_;
+  const uint32_t connections_;
   const absl::Duration deadline_;
   const AskForOffer ask_;
   TransportReport* const report_;
   std::vector<Route> routes_;
+  std::vector<Spread> spread_;
   std::deque<Event> broken_;                              // to be told
   std::unique_ptr<FrameTransport> grpc_;                  // made when it is needed
   std::unique_ptr<SharedMemoryTransport> shared_memory_;  // likewise
@@ -208,9 +241,9 @@ absl::StatusOr<Transport> TransportFromEnvironment() {
 
 std::unique_ptr<ChoosingTransport> ChoosingTransport::Create(
     Transport allowed, std::vector<std::string> addresses, std::shared_ptr<Tls> tls,
-    absl::Duration deadline, AskForOffer ask, TransportReport* report) {
-  return std::make_unique<PeerTransports>(allowed, std::move(addresses), std::move(tls), deadline,
-                                          std::move(ask), report);
+    uint32_t connections, absl::Duration deadline, AskForOffer ask, TransportReport* report) {
+  return std::make_unique<PeerTransports>(allowed, std::move(addresses), std::move(tls),
+                                          connections, deadline, std::move(ask), report);
 }
 
 }  // namespace monsoon

@@ -56,10 +56,11 @@ class ChoosingTransport : public FrameTransport {
   // `addresses`: one a peer, for gRPC. To choose, it asks the peer for its offer:
   // Send blocks for that and for the connection when a stream is opened,
   // `deadline` and a second at most. `report` outlives the transport.
-  // `tls`: as of MakeChannel.
+  // `tls`: as of MakeChannel. `connections`: to each peer that is reached over gRPC; in shared
+  // memory there is one.
   static std::unique_ptr<ChoosingTransport> Create(Transport allowed,
                                                    std::vector<std::string> addresses,
-                                                   std::shared_ptr<Tls> tls,
+                                                   std::shared_ptr<Tls> tls, uint32_t connections,
                                                    absl::Duration deadline, AskForOffer ask,
                                                    TransportReport* report);
 

@@ -46,6 +46,9 @@ absl::Status CheckOptions(const ParameterClientOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.addresses.size(), " addresses for ", options.map.shards(), " shards"));
   }
+  if (options.connections == 0) {
+    return absl::InvalidArgumentError("the parameter client needs a connection to each shard");
+  }
   const bool named = !options.read_only || !options.shard_epochs.empty();
   if (named && options.shard_epochs.size() != options.map.shards()) {
     return absl::InvalidArgumentError(

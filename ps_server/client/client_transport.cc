@@ -25,7 +25,7 @@ absl::StatusOr<SharedMemoryOffer> AskForSharedMemory(const std::string& address,
 std::unique_ptr<ChoosingTransport> MakeOne(const ParameterClientOptions& options,
                                            TransportReport* report) {
   return ChoosingTransport::Create(
-      options.transport, options.addresses, options.tls, options.deadline,
+      options.transport, options.addresses, options.tls, options.connections, options.deadline,
       [addresses = options.addresses, tls = options.tls](uint32_t shard, absl::Duration deadline) {
         return AskForSharedMemory(addresses[shard], tls, deadline);
       },

@@ -155,7 +155,7 @@ class ShardedParameterClient final : public ParameterClient {
       return TakeContributeAnswer(header, &result);
     };
     ExchangeCounts counts;
-    RETURN_IF_ERROR(RunExchange(Context(),
+    RETURN_IF_ERROR(RunExchange(Context(/*any_order=*/true),
                                 push_requests_.Contribute(evaluation, contribution, gradient),
                                 push_transport_.get(), handler, &counts));
     result.rpcs = counts.frames;
@@ -192,13 +192,9 @@ class ShardedParameterClient final : public ParameterClient {
     if (keeper_ != nullptr) {
       return keeper_->Pass();
     }
-    push_requests_.Begin();
-    for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      push_requests_.AddMarks(shard, /*passes=*/true);
-    }
     ExchangeCounts counts;
     return RunExchange(
-        Context(), push_requests_.requests(), push_transport_.get(),
+        Context(), push_requests_.Pass(), push_transport_.get(),
         [](uint32_t, const DataHeader& header, ChunkCursor*) { return TakePassAnswer(header); },
         &counts);
   }
@@ -280,7 +276,7 @@ class ShardedParameterClient final : public ParameterClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     ExchangeCounts counts;
     return RunExchange(
-        Context(), requests, push_transport_.get(),
+        Context(/*any_order=*/true), requests, push_transport_.get(),
         [](uint32_t, const DataHeader& header, ChunkCursor*) { return TakeWriteAnswer(header); },
         &counts);
   }
@@ -324,9 +320,11 @@ class ShardedParameterClient final : public ParameterClient {
       return answer;
     };
     ExchangeCounts counts;
-    const absl::Status exchanged = RunExchange(
-        Context(), push_requests_.Push(encoder_, base, next_sequence_, target != nullptr, rows),
-        push_transport_.get(), handler, &counts);
+    // A shard takes records as the push's only after its rows.
+    const absl::Status exchanged =
+        RunExchange(Context(/*any_order=*/rows.empty()),
+                    push_requests_.Push(encoder_, base, next_sequence_, target != nullptr, rows),
+                    push_transport_.get(), handler, &counts);
     if (absl::IsInvalidArgument(exchanged)) {
       // Other shards may have applied it: its sequence must not be used again, as
       // for a gradient that never left.
@@ -377,7 +375,7 @@ class ShardedParameterClient final : public ParameterClient {
         view->BeginExchange();
         target.view = view;
       }
-      ExchangeContext context = Context();
+      ExchangeContext context = Context(/*any_order=*/true);
       const std::function<void()> serve = [this, wait] {
         ServeWhileFetching(wait->StandsStill(Clock::Real()->Now(), options_.round_patience));
       };
@@ -444,9 +442,10 @@ class ShardedParameterClient final : public ParameterClient {
     return true;
   }
 
-  ExchangeContext Context() const {
+  ExchangeContext Context(bool any_order = false) const {
     ExchangeContext context{&names_, options_.deadline, &cancelled_, Clock::Real(),
                             retries_.on_retry()};
+    context.any_order = any_order;
     context.longest_pause = options_.rounds ? kRoundPause : context.longest_pause;
     context.silent = options_.silent != nullptr ? options_.silent : retries_.silent();
     return context;

@@ -100,6 +100,8 @@ struct ParameterClientOptions {
   std::vector<TableMap> tables;        // of the model, on so many shards; not with fragments
   std::vector<std::string> addresses;  // one a shard
   std::shared_ptr<Tls> tls;            // as of MakeChannel
+  // To each shard over gRPC, for fetches and for pushes each (cluster.proto, connections).
+  uint32_t connections = 1;
   // One a shard, of OpenSession. If read_only empty, or those of the lives whose rows are wanted.
   std::vector<uint64_t> shard_epochs;
   absl::Duration deadline = absl::Seconds(10);

@@ -205,7 +205,9 @@ absl::Status PushKeeper::Replay(uint32_t index) {
 
 // ---- exchanges ------------------------------------------------------------------
 
-absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler) {
+absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler,
+                             bool any_order) {
+  context_.any_order = any_order;
   heard_.Begin();
   exchange_began_ = now();
   ExchangeCounts counts;
@@ -314,18 +316,19 @@ absl::StatusOr<ParameterClient::PushResult> PushKeeper::Push(
       windows_.of(i).OnSent();
     }
   }
-  const absl::Status status =
-      Run(requests_->requests(),
-          [&](uint32_t shard, const DataHeader& header,
-              ChunkCursor* payload) -> absl::StatusOr<Answer> {
-            ASSIGN_OR_RETURN(const Answer answer,
-                             heard_.TakeVerdicts(shard, header, windows_.last(), &result));
-            if (answer == Answer::kDone && target != nullptr && header.push_reply().has_fetch() &&
-                header.push_reply().fetch().shard_epoch() == windows_.of(shard).epoch()) {
-              return TakeFetchReply(shard, header.push_reply().fetch(), payload, target);
-            }
-            return answer;
-          });
+  const absl::Status status = Run(
+      requests_->requests(),
+      [&](uint32_t shard, const DataHeader& header,
+          ChunkCursor* payload) -> absl::StatusOr<Answer> {
+        ASSIGN_OR_RETURN(const Answer answer,
+                         heard_.TakeVerdicts(shard, header, windows_.last(), &result));
+        if (answer == Answer::kDone && target != nullptr && header.push_reply().has_fetch() &&
+            header.push_reply().fetch().shard_epoch() == windows_.of(shard).epoch()) {
+          return TakeFetchReply(shard, header.push_reply().fetch(), payload, target);
+        }
+        return answer;
+      },
+      /*any_order=*/options_.tables.empty());
   // The encoder is used again, and what is kept must be whole by then: also where nothing was sent.
   requests_->KeepAll();
   windows_.Fill();

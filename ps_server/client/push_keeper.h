@@ -113,8 +113,10 @@ class PushKeeper {
   absl::Status Replay(uint32_t shard);
 
   // ---- exchanges ----
-  // One exchange, from which shards that do not answer are left out.
-  absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler);
+  // One exchange, from which shards that do not answer are left out. `any_order`: as of
+  // ExchangeContext; rows come before their push's records, and pushes one after the other.
+  absl::Status Run(const RequestMaker::ShardRequests& requests, AnswerHandler handler,
+                   bool any_order = false);
   // Asks the shards of `wanted`, which is indexed by shard, what they have. `passes`: as of Pass.
   absl::Status AskMarks(const std::vector<bool>& wanted, bool passes = false);
   // Asks those that are there.

@@ -219,6 +219,14 @@ void RequestMaker::AddMarks(uint32_t shard, bool passes) {
   }
 }
 
+const RequestMaker::ShardRequests& RequestMaker::Pass() {
+  Begin();
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    AddMarks(shard, /*passes=*/true);
+  }
+  return requests_;
+}
+
 uint32_t RequestMaker::FirstMarked(uint32_t shard, uint64_t request_id) const {
   return static_cast<uint32_t>(IndexOf(shard, request_id)) * kMaxMarksStripes;
 }
@@ -331,15 +339,26 @@ const FetchRequest& RequestMaker::WholeFetch(uint32_t shard, const std::string& 
   return whole_[shard];
 }
 
+size_t RequestMaker::StripesPerFetch(size_t stripes) const {
+  if (options_.connections == 1) {
+    return kMaxFetchStripes;
+  }
+  // A slow connection leaves some of its part to the others.
+  const size_t requests = 2 * size_t{options_.connections};
+  return std::clamp<size_t>((stripes + requests - 1) / requests,
+                            StripesPerFrame(options_.map.stripe_floats() * sizeof(float)),
+                            kMaxFetchStripes);
+}
+
 const RequestMaker::ShardRequests& RequestMaker::Fetch(
     std::span<const std::vector<uint32_t>> stripes, const PublicView* view) {
   Begin();
   for (uint32_t shard = 0; shard < stripes.size(); ++shard) {
     const std::vector<uint32_t>& wanted = stripes[shard];
+    const size_t most = StripesPerFetch(wanted.size());
     for (size_t begin = 0; begin < wanted.size();) {
       size_t end = begin + 1;
-      while (end < wanted.size() && wanted[end] == wanted[end - 1] + 1 &&
-             end - begin < kMaxFetchStripes) {
+      while (end < wanted.size() && wanted[end] == wanted[end - 1] + 1 && end - begin < most) {
         ++end;
       }
       FetchRequest* fetch = header_.mutable_fetch();

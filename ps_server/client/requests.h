@@ -70,6 +70,8 @@ class RequestMaker {
   void KeepAll();
   // Asks what the shard has of the session, or tells it that this passes.
   void AddMarks(uint32_t shard, bool passes = false);
+  // Tells each shard that this passes.
+  const ShardRequests& Pass();
   // The first stripe that such a question is about.
   uint32_t FirstMarked(uint32_t shard, uint64_t request_id) const;
   // Since Begin.
@@ -104,6 +106,8 @@ class RequestMaker {
                              const PublicView* view = nullptr);
 
  private:
+  // Of a fetch of so many stripes of a shard, so that all its connections have some.
+  size_t StripesPerFetch(size_t stripes) const;
   // header_'s, of the job, without records.
   WriteRequest* BeginWrite(uint64_t writer);
   // header_ with `payload`, as the next frame of `shard`. `keep`: from byte `at` on; null:

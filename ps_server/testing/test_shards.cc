@@ -192,6 +192,7 @@ absl::StatusOr<ParameterClientOptions> TestShards::OpenSession(const TestJob& jo
   options.tls = TlsOf(Role::kWorker, "local");
   options.deadline = kDeadline;
   options.transport = options_.transport;
+  options.connections = options_.connections;
   SessionKey session;
   session.set_job(job.name);
   session.set_worker(worker);
@@ -220,6 +221,7 @@ absl::StatusOr<std::unique_ptr<ParameterClient>> TestShards::Reader(const TestJo
   options.tls = TlsOf(Role::kWorker, "local");
   options.deadline = kDeadline;
   options.transport = options_.transport;
+  options.connections = options_.connections;
   options.read_only = true;
   return ParameterClient::Create(std::move(options));
 }

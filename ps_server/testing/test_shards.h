@@ -45,6 +45,7 @@ struct TestShardsOptions {
   uint64_t message_memory_bytes = uint64_t{256} << 20;
   // Of the clients that Join and Reader make.
   Transport transport = Transport::AUTO;
+  uint32_t connections = 1;
   // Whether the servers offer shared memory.
   bool shared_memory = true;
   // Of all shards; "": in memory only.

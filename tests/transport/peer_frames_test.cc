@@ -56,7 +56,7 @@ class PeerFramesTest : public ::testing::TestWithParam<Transport> {
 
   std::unique_ptr<FrameTransport> Connect() {
     return ChoosingTransport::Create(
-        GetParam(), {peer_->address}, /*tls=*/nullptr, kDeadline,
+        GetParam(), {peer_->address}, /*tls=*/nullptr, /*connections=*/2, kDeadline,
         [this](uint32_t, absl::Duration) { return peer_->offer; }, &report_);
   }
 
@@ -94,8 +94,9 @@ class PeerFramesTest : public ::testing::TestWithParam<Transport> {
       const bool part = header.peer().kind() == kEchoFloats && header.peer().body() != kLastEcho;
       return part ? Answer::kPart : Answer::kDone;
     };
-    const absl::Status status = RunExchange({&names_, kDeadline, &cancelled_, Clock::Real()},
-                                            requests, transport, take, &counts_);
+    ExchangeContext context{&names_, kDeadline, &cancelled_, Clock::Real()};
+    context.any_order = true;
+    const absl::Status status = RunExchange(context, requests, transport, take, &counts_);
     if (!status.ok()) {
       return status;
     }
@@ -210,7 +211,7 @@ TEST_P(PeerFramesTest, ConnectionsFitTheMessageMemoryAndComeBack) {
 TEST_P(PeerFramesTest, NoMemoryIsSharedByAHandlerThatHasNone) {
   ASSERT_NO_FATAL_FAILURE(Start(kMessageMemory));
   const auto transport = ChoosingTransport::Create(
-      GetParam(), {peer_->address}, /*tls=*/nullptr, kDeadline,
+      GetParam(), {peer_->address}, /*tls=*/nullptr, /*connections=*/2, kDeadline,
       [this](uint32_t, absl::Duration) { return peer_->offer; }, &report_);
   EXPECT_EQ(transport->Map(0, FetchRequest(), SharedShape()), nullptr);
   ASSERT_OK_AND_ASSIGN(const auto answers, Call(transport.get(), {kSumFloats}, Numbers(2)));

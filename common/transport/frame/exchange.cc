@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <span>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -20,17 +22,43 @@ bool IsRetryable(const absl::Status& status) {
   return SaysNothingOfTheRequest(status) || absl::IsDeadlineExceeded(status);
 }
 
-// How far one peer's part has come.
-struct PeerProgress {
-  size_t sent = 0;
-  size_t answered = 0;
-  bool gave_way = false;  // since the last answer
-  bool broken = false;    // since the last answer
-  bool left_out = false;
-  absl::Duration heard;     // or asked first
+// One of a peer's connections.
+class Connection {
+ public:
+  explicit Connection(const Backoff& backoff) : backoff(backoff) {}
+
+  bool HasRoom(size_t in_flight, absl::Duration now) const {
+    return retry_at <= now && count_ < in_flight;
+  }
+  // Indices of requests, as they were sent.
+  std::span<const size_t> unanswered() const { return {unanswered_.data(), count_}; }
+  void NoteSent(size_t request) { unanswered_[count_++] = request; }
+  void NoteAnswered() { std::copy_n(&unanswered_[1], --count_, unanswered_.data()); }
+  void ForgetUnanswered() { count_ = 0; }
+
+  // Since its last answer.
+  bool gave_way = false;
+  bool broken = false;
   absl::Duration retry_at;  // on the clock
   Backoff backoff;
+
+ private:
+  std::array<size_t, kFramesInFlight> unanswered_ = {};
+  size_t count_ = 0;
+};
+
+// How far one peer's part has come.
+struct PeerProgress {
+  size_t next = 0;            // the first that was never sent
+  std::vector<size_t> again;  // sent in vain; the first one is the last
+  size_t answered = 0;
+  bool broken = false;  // some connection, since the last answer
+  bool left_out = false;
+  absl::Duration heard;       // or asked first
+  absl::Duration busy_until;  // on the clock
   absl::Status last_error;
+  size_t first_connection = 0;  // of all peers'
+  size_t connections = 1;
 };
 
 class Runner {
@@ -45,10 +73,14 @@ class Runner {
         counts_(counts),
         looked_at_(context.clock->Now()),
         end_(looked_at_ + context.deadline) {
-    for (size_t peer = 0; peer < requests.size(); ++peer) {
-      progress_.push_back(
-          PeerProgress{0, 0, false, false, false, context.clock->Now(), context.clock->Now(),
-                       Backoff({.maximum = context.longest_pause}, peer), absl::OkStatus()});
+    for (uint32_t peer = 0; peer < requests.size(); ++peer) {
+      PeerProgress& progress = progress_.emplace_back();
+      progress.heard = context.clock->Now();
+      progress.first_connection = connections_.size();
+      progress.connections = ConnectionsTo(peer);
+      for (size_t i = 0; i < progress.connections; ++i) {
+        connections_.emplace_back(Backoff({.maximum = context.longest_pause}, peer));
+      }
     }
   }
 
@@ -58,16 +90,35 @@ class Runner {
       status = Step();
     }
     if (!status.ok()) {
-      for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
-        if (progress_[peer].sent > progress_[peer].answered) {
-          transport_->Reset(peer);
-        }
-      }
+      GiveUpUnanswered();
     }
     return status;
   }
 
  private:
+  // Where there is but one frame, others would have nothing to do.
+  size_t ConnectionsTo(uint32_t peer) const {
+    const size_t frames = requests_[peer].size();
+    return context_.any_order && frames > 1
+               ? std::min<size_t>(transport_->Connections(peer), frames)
+               : 1;
+  }
+
+  std::span<Connection> ConnectionsOf(uint32_t peer) {
+    return std::span(connections_)
+        .subspan(progress_[peer].first_connection, progress_[peer].connections);
+  }
+
+  void GiveUpUnanswered() {
+    for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
+      for (uint32_t i = 0; i < progress_[peer].connections; ++i) {
+        if (!ConnectionsOf(peer)[i].unanswered().empty()) {
+          transport_->ResetConnection(peer, i);
+        }
+      }
+    }
+  }
+
   bool PeerDone(size_t peer) const {
     return progress_[peer].left_out || progress_[peer].answered == requests_[peer].size();
   }
@@ -97,10 +148,8 @@ class Runner {
     }
     absl::Duration wait = std::min(end_ - now, kLongestWait);
     for (uint32_t peer = 0; peer < progress_.size(); ++peer) {
-      if (progress_[peer].retry_at > now) {
-        wait = std::min(wait, progress_[peer].retry_at - now);
-      } else if (!progress_[peer].left_out) {
-        Fill(peer);
+      if (!progress_[peer].left_out) {
+        wait = std::min(wait, Fill(peer, now));
       }
     }
     if (Done()) {
@@ -114,7 +163,7 @@ class Runner {
       case FrameTransport::Event::Kind::kBroken:
         progress_[event.peer].broken = true;
         NoteSilent(now);
-        return Repeat(event.peer, event.status);
+        return Repeat(event.peer, event.connection, event.status);
       case FrameTransport::Event::Kind::kReceived:
         return Receive(event);
     }
@@ -167,24 +216,57 @@ class Runner {
     }
   }
 
-  void Fill(uint32_t peer) {
+  // Sends what there is room for, neighbours by different connections. Gives when there is more to
+  // do.
+  absl::Duration Fill(uint32_t peer, absl::Duration now) {
     PeerProgress& progress = progress_[peer];
-    while (progress.sent < requests_[peer].size() &&
-           progress.sent - progress.answered < kFramesInFlight) {
-      const Frame& frame = requests_[peer][progress.sent].frame;
-      transport_->Send(peer, frame);
-      KeepPayload(frame);  // while the peer is at what it has, and nobody waits
-      ++progress.sent;
-      ++counts_->frames;
-      counts_->bytes += frame.size();
+    if (progress.busy_until > now) {
+      return progress.busy_until - now;
     }
+    absl::Duration wait = absl::InfiniteDuration();
+    for (size_t in_flight = 1; in_flight <= kFramesInFlight; ++in_flight) {
+      for (uint32_t i = 0; i < progress.connections; ++i) {
+        const Connection& connection = ConnectionsOf(peer)[i];
+        // One of several that has just failed is tried with one frame, which others could take.
+        const bool on_trial = connection.broken && progress.connections > 1;
+        if (connection.HasRoom(on_trial ? 1 : in_flight, now)) {
+          SendNext(peer, i);
+        } else if (connection.retry_at > now) {
+          wait = std::min(wait, connection.retry_at - now);
+        }
+      }
+    }
+    return wait;
   }
 
-  // The peer's unanswered requests are to be sent again, later.
-  absl::Status Repeat(uint32_t peer, const absl::Status& cause) {
+  void SendNext(uint32_t peer, uint32_t connection) {
     PeerProgress& progress = progress_[peer];
-    if (IsRetryable(cause) && PeerDone(peer)) {
-      return absl::OkStatus();  // nothing is lost; the next call opens it anew
+    if (progress.again.empty() && progress.next == requests_[peer].size()) {
+      return;
+    }
+    size_t request = progress.next;
+    if (progress.again.empty()) {
+      ++progress.next;
+    } else {
+      request = progress.again.back();
+      progress.again.pop_back();
+    }
+    Frame frame = requests_[peer][request].frame;
+    frame.connection = connection;
+    transport_->Send(peer, frame);
+    KeepPayload(frame);  // while the peer is at what it has, and nobody waits
+    ConnectionsOf(peer)[connection].NoteSent(request);
+    ++counts_->frames;
+    counts_->bytes += frame.size();
+  }
+
+  // The connection's unanswered requests are to be sent again, later.
+  absl::Status Repeat(uint32_t peer, uint32_t index, const absl::Status& cause) {
+    PeerProgress& progress = progress_[peer];
+    const bool lost =
+        index < progress.connections && !ConnectionsOf(peer)[index].unanswered().empty();
+    if (IsRetryable(cause) && (PeerDone(peer) || !lost)) {
+      return absl::OkStatus();  // the next call opens it anew
     }
     if (LeaveOut(peer, cause)) {
       return absl::OkStatus();
@@ -192,11 +274,16 @@ class Runner {
     if (!IsRetryable(cause)) {
       return NamePeer(context_, peer, cause);
     }
-    progress.sent = progress.answered;
-    if (absl::IsAborted(cause) && !std::exchange(progress.gave_way, true)) {
+    Connection& connection = ConnectionsOf(peer)[index];
+    progress.again.insert(progress.again.end(), connection.unanswered().begin(),
+                          connection.unanswered().end());
+    std::ranges::sort(progress.again, std::greater());
+    connection.ForgetUnanswered();
+    if (absl::IsAborted(cause) && !std::exchange(connection.gave_way, true)) {
       return absl::OkStatus();  // its place is asked for anew at once, once an answer
     }
-    progress.retry_at = context_.clock->Now() + progress.backoff.Next();
+    connection.broken = true;
+    connection.retry_at = context_.clock->Now() + connection.backoff.Next();
     progress.last_error = cause;
     ++counts_->retries;
     if (context_.on_retry != nullptr) {
@@ -221,15 +308,16 @@ class Runner {
     if (const absl::Status status = DecodeFrameHead(&cursor, header); !status.ok()) {
       return NamePeer(context_, event.peer, status);
     }
-    if (progress.answered == progress.sent ||
-        header->request_id() != requests_[event.peer][progress.answered].request_id) {
+    if (!IsAsked(event, header->request_id())) {
       return NamePeer(context_, event.peer,
                       absl::InternalError(absl::StrCat(
                           "an answer to request ", header->request_id(), ", which was not asked")));
     }
     const absl::StatusOr<Answer> answer = handler_(event.peer, *header, &cursor);
+    Connection& connection = ConnectionsOf(event.peer)[event.connection];
+    connection.broken = false;
     if (!answer.ok()) {
-      ++progress.answered;  // the stream itself is in order
+      NoteAnswered(&progress, &connection);  // the stream itself is in order
       return LeaveOut(event.peer, answer.status())
                  ? absl::OkStatus()
                  : NamePeer(context_, event.peer, answer.status());
@@ -238,14 +326,30 @@ class Runner {
       end_ = std::max(end_, progress.heard + context_.deadline);
     }
     if (*answer == Answer::kDone) {
-      ++progress.answered;
-      progress.gave_way = false;
-      progress.backoff.Reset();
+      NoteAnswered(&progress, &connection);
+      connection.gave_way = false;
+      connection.backoff.Reset();
     } else if (*answer == Answer::kBusy) {
-      transport_->Reset(event.peer);
-      return Repeat(event.peer, absl::UnavailableError("the peer is busy or draining"));
+      transport_->ResetConnection(event.peer, event.connection);
+      const absl::Status status = Repeat(event.peer, event.connection,
+                                         absl::UnavailableError("the peer is busy or draining"));
+      progress.busy_until = connection.retry_at;  // whichever connection asks
+      return status;
     }
     return absl::OkStatus();
+  }
+
+  bool IsAsked(const FrameTransport::Event& event, uint64_t request_id) {
+    const std::span<const Connection> connections = ConnectionsOf(event.peer);
+    return event.connection < connections.size() &&
+           !connections[event.connection].unanswered().empty() &&
+           requests_[event.peer][connections[event.connection].unanswered().front()].request_id ==
+               request_id;
+  }
+
+  static void NoteAnswered(PeerProgress* progress, Connection* connection) {
+    connection->NoteAnswered();
+    ++progress->answered;
   }
 
   absl::Status DeadlineError() const {
@@ -284,6 +388,7 @@ class Runner {
   absl::Duration looked_at_;  // what else there is to do
   absl::Duration end_;
   absl::InlinedVector<PeerProgress, 8> progress_;
+  absl::InlinedVector<Connection, 8> connections_;  // of all peers, one peer's after another's
 };
 
 }  // namespace

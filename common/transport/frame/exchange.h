@@ -3,8 +3,11 @@
 // answered, with backoff, until nobody has answered anything for as long as the deadline:
 // what takes long on a slow link is not late as long as it comes.
 //
-// Keeps at most kFramesInFlight unanswered frames per peer: the credits of the
+// Keeps at most kFramesInFlight unanswered frames per connection: the credits of the
 // data plane. A server that gets more simply does not read them.
+//
+// Frames that may be served in any order are spread over the connections that the transport has to
+// a peer. What one connection loses goes to whichever has room next.
 //
 // An exchange without trouble allocates nothing of its own for up to 8 peers.
 #pragma once
@@ -87,6 +90,9 @@ struct ExchangeContext {
   const std::function<void()>* meanwhile = nullptr;
   // The longest pause before a request is repeated.
   absl::Duration longest_pause = BackoffOptions().maximum;
+  // The peers may serve the requests in any order. False: each in the order of its list, by one
+  // connection.
+  bool any_order = false;
 };
 
 struct RequestFrame {

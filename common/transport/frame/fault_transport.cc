@@ -14,6 +14,8 @@ class FaultTransport final : public FrameTransport {
                  const Clock* clock)
       : base_(std::move(base)), faults_(options), clock_(clock) {}
 
+  uint32_t Connections(uint32_t peer) override { return base_->Connections(peer); }
+
   void Send(uint32_t peer, Frame frame) override {
     const Fault fault = faults_.Next();
     delayed_.push_back({clock_->Now() + fault.delay, peer, std::move(frame), fault.loss});
@@ -26,10 +28,10 @@ class FaultTransport final : public FrameTransport {
         Delayed next = std::move(delayed_.front());
         delayed_.pop_front();
         if (next.loss == Fault::Loss::kRequest) {
-          return Break(next.peer);
+          return Break(next.peer, next.frame.connection);
         }
         // Which of the answers gets lost: the one to this frame.
-        losses_[next.peer].push_back(next.loss == Fault::Loss::kReply);
+        losses_[{next.peer, next.frame.connection}].push_back(next.loss == Fault::Loss::kReply);
         base_->Send(next.peer, std::move(next.frame));
       }
       const absl::Duration now = clock_->Now();
@@ -44,16 +46,16 @@ class FaultTransport final : public FrameTransport {
         }
         continue;
       }
-      std::deque<bool>& losses = losses_[event.peer];
+      std::deque<bool>& losses = losses_[{event.peer, event.connection}];
       if (event.kind == Event::Kind::kBroken) {
-        Forget(event.peer);
+        Forget(event.peer, event.connection);
       } else if (!losses.empty()) {
         // An answer of several frames uses up later entries too early; which
         // answer is lost does not matter, only that some are.
         const bool lost = losses.front();
         losses.pop_front();
         if (lost) {
-          return Break(event.peer);
+          return Break(event.peer, event.connection);
         }
       }
       return event;
@@ -61,8 +63,14 @@ class FaultTransport final : public FrameTransport {
   }
 
   void Reset(uint32_t peer) override {
-    Forget(peer);
+    std::erase_if(losses_, [peer](const auto& entry) { return entry.first.first == peer; });
+    std::erase_if(delayed_, [peer](const Delayed& delayed) { return delayed.peer == peer; });
     base_->Reset(peer);
+  }
+
+  void ResetConnection(uint32_t peer, uint32_t connection) override {
+    Forget(peer, connection);
+    base_->ResetConnection(peer, connection);
   }
 
  private:
@@ -73,16 +81,19 @@ class FaultTransport final : public FrameTransport {
     Fault::Loss loss;
   };
 
-  void Forget(uint32_t peer) {
-    losses_[peer].clear();
-    std::erase_if(delayed_, [peer](const Delayed& delayed) { return delayed.peer == peer; });
+  void Forget(uint32_t peer, uint32_t connection) {
+    losses_[{peer, connection}].clear();
+    std::erase_if(delayed_, [=](const Delayed& delayed) {
+      return delayed.peer == peer && delayed.frame.connection == connection;
+    });
   }
 
-  Event Break(uint32_t peer) {
-    Reset(peer);
+  Event Break(uint32_t peer, uint32_t connection) {
+    ResetConnection(peer, connection);
     Event event;
     event.kind = Event::Kind::kBroken;
     event.peer = peer;
+    event.connection = connection;
     event.status = absl::UnavailableError("lost by --fault");
     return event;
   }
@@ -91,7 +102,8 @@ class FaultTransport final : public FrameTransport {
   FaultInjector faults_;
   const Clock* const clock_;
   std::deque<Delayed> delayed_;
-  std::map<uint32_t, std::deque<bool>> losses_;
+  // By peer and connection.
+  std::map<std::pair<uint32_t, uint32_t>, std::deque<bool>> losses_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// FrameTransport: one ordered stream of frames to each of several peers, without
-// gRPC's types, so that what a client does can be tested and simulated.
+// FrameTransport: an ordered stream of frames to each of several peers, or several streams that
+// have no order among them, without gRPC's types, so that what a client does can be tested and
+// simulated.
 //
 // Thread safety: none; one thread at a time.
 #pragma once
@@ -30,6 +31,8 @@ struct Frame {
     bool* copied = nullptr;
   };
   Keep keep;
+  // Which of the peer's connections carries it: a number below FrameTransport::Connections.
+  uint32_t connection = 0;
 
   size_t size() const { return head->size() + payload.size(); }
 };
@@ -38,7 +41,11 @@ class FrameTransport {
  public:
   virtual ~FrameTransport() = default;
 
-  // Queues a frame, in order, on the stream to `peer`; opens it if there is
+  // How many connections to `peer` the next frames may be spread over, each with a stream of its
+  // own. To be asked while no frame of the peer is unanswered; may block as Send does.
+  virtual uint32_t Connections(uint32_t /*peer*/) { return 1; }
+
+  // Queues a frame, in order, on its connection's stream to `peer`; opens it if there is
   // none. Does not block. The payload stays as it is until the frame is answered,
   // the stream told as broken, or Reset.
   virtual void Send(uint32_t peer, Frame frame) = 0;
@@ -47,6 +54,7 @@ class FrameTransport {
     enum class Kind { kTimeout, kReceived, kBroken };
     Kind kind = Kind::kTimeout;
     uint32_t peer = 0;
+    uint32_t connection = 0;  // of the peer's, of whose stream it tells
     // kReceived: the message; lives until the next Wait.
     std::span<const ByteChunk> frame;
     // kBroken: why. What was sent and not answered may or may not have been
@@ -58,8 +66,10 @@ class FrameTransport {
   // Waits for the next event.
   virtual Event Wait(absl::Duration timeout) = 0;
 
-  // Gives up the stream to `peer`: nothing more is told about it.
+  // Gives up all streams to `peer`: nothing more is told about them.
   virtual void Reset(uint32_t peer) = 0;
+  // Gives up one connection's stream.
+  virtual void ResetConnection(uint32_t peer, uint32_t /*connection*/) { Reset(peer); }
 };
 
 }  // namespace monsoon

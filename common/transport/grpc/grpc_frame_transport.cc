@@ -26,6 +26,9 @@ constexpr size_t kIdleMessages = 3;
 // Between two looks at streams that were cancelled.
 constexpr absl::Duration kCancellation = absl::Seconds(1);
 
+// A server that has refused a connection is not asked for several meanwhile.
+constexpr absl::Duration kRefused = absl::Seconds(10);
+
 // A payload from here on is not copied behind its head.
 constexpr size_t kLeastApart = 16 * 1024;
 
@@ -43,9 +46,11 @@ struct Stream {
     Op op;
   };
 
-  Stream(uint32_t peer, SharedQueue::Port* port) : peer(peer), port(port) {}
+  Stream(uint32_t peer, uint32_t connection, SharedQueue::Port* port)
+      : peer(peer), connection(connection), port(port) {}
 
   const uint32_t peer;
+  const uint32_t connection;
   SharedQueue::Port* const port;
   grpc::ClientContext context;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
@@ -64,15 +69,16 @@ struct Stream {
 
 class GrpcTransport final : public FrameTransport {
  public:
-  GrpcTransport(const std::vector<std::string>& addresses, const std::shared_ptr<Tls>& tls)
-      : current_(addresses.size(), nullptr) {
-    for (const std::string& address : addresses) {
-      stubs_.push_back(std::make_unique<grpc::GenericStub>(MakeChannel(address, tls, Role::kPs)));
+  GrpcTransport(const std::vector<std::string>& addresses, const std::shared_ptr<Tls>& tls,
+                uint32_t connections)
+      : addresses_(addresses), tls_(tls), peers_(addresses.size()) {
+    for (Peer& peer : peers_) {
+      peer.connections.resize(connections);
     }
   }
 
   ~GrpcTransport() override {
-    for (uint32_t peer = 0; peer < current_.size(); ++peer) {
+    for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
       Reset(peer);
     }
     // Cancelled operations come back at once.
@@ -83,9 +89,15 @@ class GrpcTransport final : public FrameTransport {
     }
   }
 
+  uint32_t Connections(uint32_t peer) override {
+    const bool refused = Clock::Real()->Now() < peers_[peer].refused_until;
+    return refused ? 1 : static_cast<uint32_t>(peers_[peer].connections.size());
+  }
+
   void Send(uint32_t peer, Frame frame) override {
-    if (current_[peer] == nullptr) {
-      Open(peer);
+    Stream*& stream = peers_[peer].connections[frame.connection].stream;
+    if (stream == nullptr) {
+      stream = Open(peer, frame.connection);
     }
     // The message owns its bytes: a stream that was given up may still hold it.
     std::shared_ptr<std::string> bytes = messages_.Take();
@@ -104,8 +116,8 @@ class GrpcTransport final : public FrameTransport {
       bytes->append(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
     }
     message.bytes = std::move(bytes);
-    current_[peer]->queue.push_back(std::move(message));
-    WriteNext(current_[peer]);
+    stream->queue.push_back(std::move(message));
+    WriteNext(stream);
   }
 
   Event Wait(absl::Duration timeout) override {
@@ -120,7 +132,13 @@ class GrpcTransport final : public FrameTransport {
   }
 
   void Reset(uint32_t peer) override {
-    Stream* stream = std::exchange(current_[peer], nullptr);
+    for (uint32_t connection = 0; connection < peers_[peer].connections.size(); ++connection) {
+      ResetConnection(peer, connection);
+    }
+  }
+
+  void ResetConnection(uint32_t peer, uint32_t connection) override {
+    Stream* stream = std::exchange(peers_[peer].connections[connection].stream, nullptr);
     if (stream == nullptr) {
       return;
     }
@@ -131,13 +149,26 @@ class GrpcTransport final : public FrameTransport {
   }
 
  private:
-  void Open(uint32_t peer) {
-    streams_.push_back(std::make_unique<Stream>(peer, &port_));
+  struct Connection {
+    std::unique_ptr<grpc::GenericStub> stub;  // null: never used
+    Stream* stream = nullptr;                 // the one that there is now
+  };
+  struct Peer {
+    std::vector<Connection> connections;
+    absl::Duration refused_until;  // on the steady clock
+  };
+
+  Stream* Open(uint32_t peer, uint32_t connection) {
+    std::unique_ptr<grpc::GenericStub>& stub = peers_[peer].connections[connection].stub;
+    if (stub == nullptr) {
+      stub = std::make_unique<grpc::GenericStub>(MakeChannel(addresses_[peer], tls_, Role::kPs));
+    }
+    streams_.push_back(std::make_unique<Stream>(peer, connection, &port_));
     Stream* stream = streams_.back().get();
-    current_[peer] = stream;
-    stream->call = stubs_[peer]->PrepareCall(&stream->context, kFrameMethod, queue_->queue());
+    stream->call = stub->PrepareCall(&stream->context, kFrameMethod, queue_->queue());
     ++stream->outstanding;
     stream->call->StartCall(&stream->start);
+    return stream;
   }
 
   void WriteNext(Stream* stream) {
@@ -200,6 +231,7 @@ class GrpcTransport final : public FrameTransport {
           event.emplace();
           event->kind = Event::Kind::kReceived;
           event->peer = stream->peer;
+          event->connection = stream->connection;
           event->frame = received_->chunks();
           ReadNext(stream);
           break;
@@ -214,10 +246,15 @@ class GrpcTransport final : public FrameTransport {
   std::optional<Event> Finished(Stream* stream) {
     std::optional<Event> event;
     if (!stream->abandoned) {
-      current_[stream->peer] = nullptr;
+      Peer& peer = peers_[stream->peer];
+      peer.connections[stream->connection].stream = nullptr;
+      if (stream->status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+        peer.refused_until = Clock::Real()->Now() + kRefused;
+      }
       event.emplace();
       event->kind = Event::Kind::kBroken;
       event->peer = stream->peer;
+      event->connection = stream->connection;
       event->status = FromGrpcStatus(stream->status);
       if (event->status.ok()) {
         event->status = absl::UnavailableError("the server closed the stream");
@@ -230,17 +267,19 @@ class GrpcTransport final : public FrameTransport {
   const std::shared_ptr<SharedQueue> queue_ = SharedQueue::Get();
   SharedQueue::Port port_;
   Recycler<std::string> messages_{kIdleMessages};
-  std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
+  const std::vector<std::string> addresses_;
+  const std::shared_ptr<Tls> tls_;
+  std::vector<Peer> peers_;
   std::list<std::unique_ptr<Stream>> streams_;  // abandoned ones too
-  std::vector<Stream*> current_;                // per peer, or null
   std::optional<ReceivedFrame> received_;
 };
 
 }  // namespace
 
 std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
-                                                  const std::shared_ptr<Tls>& tls) {
-  return std::make_unique<GrpcTransport>(addresses, tls);
+                                                  const std::shared_ptr<Tls>& tls,
+                                                  uint32_t connections) {
+  return std::make_unique<GrpcTransport>(addresses, tls, connections);
 }
 
 }  // namespace monsoon

@@ -1,6 +1,8 @@
-// FrameTransport over gRPC: a bidirectional stream of raw messages per peer.
+// FrameTransport over gRPC: bidirectional streams of raw messages, each with a connection of its
+// own.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,8 +13,11 @@ namespace monsoon {
 
 class Tls;
 
-// With one connection per peer, which is a parameter server's. `tls`: as of MakeChannel.
+// With up to `connections` to each peer, which is a parameter server's; all but the first are made
+// when frames are spread. A server that admits no more of them is asked for one alone for a while.
+// `tls`: as of MakeChannel.
 std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
-                                                  const std::shared_ptr<Tls>& tls);
+                                                  const std::shared_ptr<Tls>& tls,
+                                                  uint32_t connections);
 
 }  // namespace monsoon
