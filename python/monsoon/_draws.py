@@ -54,7 +54,8 @@ class Draws:
         if batches < 1 or fresh > self._delivered:
             raise NotNow(f"job.step(batches={batches}), but {self._stale + self._delivered} "
                          "batches are drawn and not counted; draw them from job.blocks(), "
-                         "job.sampler() or job.steps(), and count each once")
+                         "job.sampler() or job.steps(), and count each once; a loop "
+                         "whose loader is read ahead says how many, as batches=1")
         self._stale -= stale
         for _ in range(fresh):
             self._drawn.popleft()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, Tuple, Type
 
 import numpy
 
 from . import errors, evaluation
+from ._loops import Blocks, Steps, accumulate, agreed
 from .layout import Layout
 from .local import Local
 from .sampler import Sampler
@@ -98,16 +99,10 @@ class Job:
         if not self._entered or self._left:
             raise errors.NotNow(f"job {self.name} is not entered; write `with job:` around the "
                                 "loop" if not self._left else f"job {self.name} was left")
-        for name, old, new in (("examples", self._examples, examples),
-                               ("batch", self._batch, batch)):
-            if new is not None and int(new) < 1:
-                raise errors.InvalidArgument(f"{name} is {new}; it must be at least 1")
-            if old is not None and new is not None and int(old) != int(new):
-                raise errors.InvalidArgument(f"{name} is {new} here, but {old} before; a job has "
-                                             "one")
+        examples = agreed("examples", self._examples, examples)
+        batch = agreed("batch", self._batch, batch)
         if self._training is None:
-            self._examples = int(examples) if examples is not None else self._examples
-            self._batch = int(batch) if batch is not None else self._batch
+            self._examples, self._batch = examples, batch
             if self._batch is None:
                 raise errors.InvalidArgument("how many samples has a batch? Give batch= here or "
                                              "to join()")
@@ -134,20 +129,15 @@ class Job:
         if examples is None and self._examples is None:
             raise errors.InvalidArgument("how many samples are there? blocks(len(data), batch=64); "
                                          "steps() is for data of unknown length")
-        training = self._ready(examples, batch)
-        training.draws.deliver_again()
-        training.draws_ahead = False
-        while True:
-            drawn = training.next()
-            if drawn is None:
-                return
-            yield drawn.samples
+        return Blocks(lambda: self._ready(examples, batch))
 
     def sampler(self, batch: Optional[int] = None, examples: Optional[int] = None) -> Sampler:
         """For DataLoader(data, batch_sampler=job.sampler(64)), with any number of workers.
 
-        A batch is done when a step has counted it, not when the loader draws it: step()
-        counts one, or batches=k. The loader has a pass for each epoch: loop over epochs().
+        A batch is done when a step has counted it, not when the loader draws it: step() counts
+        all that the loop has had. The loader has a pass for each epoch: loop over epochs(). What
+        a pass leaves uncounted at its end is counted as by blocks(); after a `break` it comes
+        again, with what the loader had drawn ahead.
 
         >>> loader = DataLoader(data, batch_sampler=job.sampler(64))   # doctest: +SKIP
         >>> for epoch in job.epochs():                                 # doctest: +SKIP
@@ -166,10 +156,13 @@ class Job:
 
     def epochs(self) -> Iterator[int]:
         """The epoch, from 0, before each pass over a loader that has a sampler() of this job,
-        until the job ends. One comes twice where its data came in two parts."""
+        until the job ends. One comes twice where its data came in two parts, or the loop over
+        the loader was left before its end."""
         training = self._ready()
-        training.draws_ahead = True
-        while training.available():
+        while True:
+            training.begin_pass()
+            if not training.available():
+                return
             pending = training.draws.peek()
             assert pending is not None
             yield pending.epoch
@@ -184,13 +177,20 @@ class Job:
         if self._examples is not None:
             raise errors.InvalidArgument(f"the job has {self._examples} numbered samples; steps() "
                                          "is for data of unknown length")
-        training = self._ready(None, batch)
-        training.draws_ahead = False
-        for item in data:
-            if training.next() is None:
-                return
-            yield item
-        training.no_more()
+        return Steps(lambda: self._ready(None, batch), data)
+
+    @staticmethod
+    def accumulate(batches: Iterable[Any], every: int) -> Iterator[Tuple[Any, bool]]:
+        """Each item of `batches` (blocks(), steps(), or a loader on sampler()), and whether it is
+        the last of a group of `every`: step() then, and it counts the group. Where an epoch ends
+        or the data pause a group is shorter.
+
+        >>> for (x, y), last in job.accumulate(loader, 4):             # doctest: +SKIP
+        ...     (F.cross_entropy(model(x), y) / 4).backward()
+        ...     if last:
+        ...         job.step()
+        """
+        return accumulate(batches, every)
 
     # ---- a step --------------------------------------------------------------------------
 
@@ -205,8 +205,8 @@ class Job:
 
         loss: mean over the samples, a number or a tensor; a tensor is read at most once a
           second. correct: how many samples the model got right.
-        batches: drawn batches that it counts; unset: all that blocks() has given since the
-          last step, and 1 with a sampler(). examples: samples, if not those of the batches.
+        batches: drawn batches that it counts; unset: all that the loop has had since the last
+          step. examples: samples, if not those of the batches.
         gradients: by name, for models that are a dict of arrays, where they are not written to
           job.gradients.
         Raises what ended the job, if it did not succeed. After its end it does nothing.

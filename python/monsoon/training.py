@@ -8,6 +8,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from . import errors, evaluation
 from ._draws import Draws
+from ._passes import Pass
 from .local import Local
 from .replica import GO, Batch, Event, EventKind
 from .tables import Rows, Table
@@ -26,8 +27,8 @@ class Training:
         self._local, self._evaluate = local, evaluate
         self.draws = Draws()
         self.rows = Rows(replica, tables, model)
-        # Drawn for a loader: what is in hand may lie in its queues.
-        self.draws_ahead = False
+        # Of a loader, in whose queues some of what was drawn may lie.
+        self.loader_pass: Optional[Pass] = None
         self.ended = False
         self.epoch = 0
         self.discarded = 0
@@ -70,6 +71,31 @@ class Training:
         self.epoch = batch.epoch
         return batch
 
+    def begin_pass(self, loader_pass: Optional[Pass] = None) -> None:
+        """A loop begins, over a loader or (None) over the job. What one before had to its end
+        and has not counted is counted, with the gradient as it is. A loop that was left early
+        gets what it has not counted once more."""
+        before, self.loader_pass = self.loader_pass, loader_pass
+        if before is not None and before.is_over and self.draws.in_hand and not self.ended:
+            outside = self._stepped_outside
+            self.step(None, self.draws.in_hand, 0, None, None, outside or not self._has_gradient())
+            self._stepped_outside = outside
+        self.draws.deliver_again()
+
+    def _has_gradient(self) -> bool:
+        """Whether a backward came after the last step. Asked where a pass ends."""
+        if not hasattr(self._model, "parameters"):
+            return True
+        return any(p.grad is not None and bool(p.grad.any()) for p in self._model.parameters())
+
+    def _in_hand(self) -> int:
+        """Batches that the loop has had and not counted; at least 1."""
+        if self.loader_pass is None:
+            return max(1, self.draws.in_hand)
+        with_loader = self.loader_pass.with_loader
+        # A loader that reads ahead on its own: a step for each batch.
+        return 1 if with_loader is None else max(1, self.draws.in_hand - with_loader)
+
     def no_more(self) -> None:
         """No samples are left here; returns when the job has ended."""
         if self.draws.in_hand:
@@ -88,7 +114,7 @@ class Training:
         if not self.ended:
             self._handle(self.rows.take_late())
             if batches is None:
-                batches = 1 if self.draws_ahead else max(1, self.draws.in_hand)
+                batches = self._in_hand()
             count = self.draws.count(batches)
             self.discarded += batches - count
             if count:
