@@ -1,5 +1,7 @@
 #include "coordinator/server/job_service.h"
 
+#include <type_traits>
+
 #include "common/base/status.h"
 #include "common/process/host_name.h"
 
@@ -9,7 +11,8 @@ namespace {
 // Answers requests for this cluster alone.
 template <typename Serve>
 auto OfThisCluster(Coordinator* coordinator, Serve serve) {
-  return [coordinator, serve](const auto& request) -> decltype(serve(request)) {
+  return [coordinator,
+          serve](const auto& request) -> std::invoke_result_t<const Serve&, decltype(request)> {
     RETURN_IF_ERROR(coordinator->CheckCluster(request.cluster()));
     return serve(request);
   };
