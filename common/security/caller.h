@@ -21,4 +21,8 @@ struct Caller {
   std::optional<Peer> member;
 };
 
+// Under which what a caller holds is counted: "worker/7", else the address of who shows no
+// certificate. "" of this machine's user, who came by a Unix socket: nothing is counted.
+std::string QuotaName(const Caller& caller);
+
 }  // namespace monsoon

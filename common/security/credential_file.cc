@@ -35,16 +35,21 @@ struct KeyFile {
   std::vector<std::string> certificates;
 };
 
+absl::Status Unusable(const std::string& path, const std::string& why) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, why, "; put the file back as it was, or ask for a new token and join again"));
+}
+
 absl::StatusOr<KeyFile> ReadKeyFile(const std::string& path, size_t certificates) {
   ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(path));
   absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(text);
   if (!key.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": ", key.status().message()));
+    return Unusable(path, absl::StrCat(": ", key.status().message()));
   }
   KeyFile file = {*std::move(key), CertificatesIn(text)};
   if (file.certificates.size() != certificates) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " has ", file.certificates.size(), " certificates, not ", certificates));
+    return Unusable(
+        path, absl::StrCat(" has ", file.certificates.size(), " certificates, not ", certificates));
   }
   return file;
 }
@@ -57,8 +62,7 @@ absl::Status CheckSigned(const Credential& credential) {
 }
 
 absl::Status Check(const std::string& path, const absl::Status& status) {
-  return status.ok() ? status
-                     : absl::FailedPreconditionError(absl::StrCat(path, ": ", status.message()));
+  return status.ok() ? status : Unusable(path, absl::StrCat(": ", status.message()));
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ absl::Status CheckTime(absl::string_view what, const Validity& validity, absl::T
   if (now < validity.begin) {
     return absl::UnauthenticatedError(absl::StrCat(
         what, " begins at ", AtText(validity.begin), ", ", LongText(validity.begin - now),
-        " from now by ", clock, ": the clocks of two hosts differ by that much or more"));
+        " from now by ", clock,
+        ": the clocks of two hosts differ by that much or more; set the one that is wrong (NTP)"));
   }
   if (now > validity.end) {
     return absl::UnauthenticatedError(absl::StrCat(what, " ended at ", AtText(validity.end), ", ",

@@ -88,7 +88,7 @@ TEST_F(PeerVerifierTest, OneThatHasNotBegunSaysThatClocksDiffer) {
       StatusIs(kRefused,
                "the certificate of worker/7 begins at 2027-01-15T09:55:00+00:00, 1h55m from now by "
                "this host's clock, which says 2027-01-15T08:00:00+00:00: the clocks of two hosts "
-               "differ by that much or more"));
+               "differ by that much or more; set the one that is wrong (NTP)"));
   EXPECT_THAT(verifier_.Verify(certificate_, kNow - absl::Hours(1)).status(),
               StatusIs(kRefused, HasSubstr("the authority of cluster lab begins at")));
 }

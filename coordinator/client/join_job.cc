@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/lasting.h"
 #include "common/base/status.h"
 #include "common/codec/tensor_codec.h"
 #include "common/model/bias_ranges.h"
@@ -23,7 +24,7 @@ namespace {
 bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
          absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ||
-         absl::IsPermissionDenied(status);
+         absl::IsPermissionDenied(status) || IsLasting(status);
 }
 
 // What `membership` waits for, and the last trouble with it.

@@ -67,11 +67,16 @@ class Cluster:
         return self
 
     def __exit__(self, *unused):
-        end(*reversed(self._running))
+        self.stop()
         self._folder.cleanup()
 
-    def _call(self, name, command):
-        """The command as the page has it, of the file's copy there."""
+    def stop(self):
+        """Ends all programs."""
+        end(*reversed(self._running))
+        self._running = []
+
+    def call(self, name, command):
+        """The command as the page has it, of the file's copy there, and its environment."""
         program, *rest = command
         path = self._bin / {"monsoon": "coordinator"}.get(program, program)
         path = path / path.name
@@ -92,13 +97,13 @@ class Cluster:
         return str(path)
 
     def start(self, name, command):
-        call, environment = self._call(name, command)
+        call, environment = self.call(name, command)
         with open(pathlib.Path(self._folder.name) / f"{name}.log", "a", encoding="utf-8") as log:
             self._running.append(subprocess.Popen(call, stdout=log, stderr=log, env=environment,
                                                   stdin=subprocess.DEVNULL))
 
     def run(self, name, command, check=True):
-        call, environment = self._call(name, command)
+        call, environment = self.call(name, command)
         return subprocess.run(call, capture_output=True, text=True, env=environment, check=check,
                               timeout=PATIENCE_S)
 

@@ -2,9 +2,8 @@
 
 #include <utility>
 
+#include "common/base/lasting.h"
 #include "common/base/logging.h"
-#include "common/base/status.h"
-#include "common/base/unsent.h"
 
 namespace monsoon {
 
@@ -16,10 +15,6 @@ bool IsFinal(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ||
          absl::IsPermissionDenied(status);
 }
-
-// Somebody is there who is no coordinator of this cluster. Of a member it may be a passing guest at
-// the address of a coordinator that comes back.
-bool IsAnothers(const absl::Status& status) { return IsUnsent(status) && !NobodyListens(status); }
 
 bool WasNotAnswered(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -141,7 +136,8 @@ void ClusterMember::Beat() {
 }
 
 bool ClusterMember::Missed(const absl::Status& status) {
-  if (IsFinal(status) || (membership_.incarnation() == 0 && IsAnothers(status))) {
+  // Of a member, whoever answers in the place of its coordinator may be a passing guest there.
+  if (IsFinal(status) || (membership_.incarnation() == 0 && IsLasting(status))) {
     LOG(ERROR) << "this worker can never join: " << status.message();
     stopping_ = true;  // no more beats
     return false;

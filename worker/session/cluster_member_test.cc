@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "common/base/lasting.h"
 #include "common/base/status.h"
-#include "common/base/unsent.h"
 #include "common/testing/status_matchers.h"
 #include "worker/testing/fakes.h"
 
@@ -73,7 +73,7 @@ TEST_F(ClusterMemberTest, ACoordinatorOfAnotherClusterIsRefusedOnceAndForAll) {
   member.Beat();
   // Of a member it may pass.
   absl::Status others = absl::UnavailableError("not signed by the authority");
-  MarkUnsent(&others);
+  MarkLasting(&others);
   answer_ = others;
   member.Beat();
   EXPECT_TRUE(refused.empty());

@@ -14,12 +14,13 @@ FrameServer::FrameServer(FrameHandler* handler, uint64_t message_memory_bytes, F
 
 FrameServer::Admission::~Admission() {
   if (budget_ != nullptr) {
-    budget_->Disconnect(kind_);
+    budget_->Disconnect(kind_, member_);
   }
 }
 
-absl::StatusOr<FrameServer::Admission> FrameServer::Admit(MessageBudget::Kind kind) {
-  if (const absl::Status status = budget_.Connect(kind); !status.ok()) {
+absl::StatusOr<FrameServer::Admission> FrameServer::Admit(MessageBudget::Kind kind,
+                                                          const std::string& member) {
+  if (const absl::Status status = budget_.Connect(kind, member); !status.ok()) {
     // A client that keeps trying must not fill the log; one that may not have
     // shared memory uses gRPC.
     if (kind == MessageBudget::Kind::kStream && refusals_.Take(Clock::Real()->Now())) {
@@ -27,7 +28,7 @@ absl::StatusOr<FrameServer::Admission> FrameServer::Admit(MessageBudget::Kind ki
     }
     return status;
   }
-  return Admission(&budget_, kind);
+  return Admission(&budget_, kind, member);
 }
 
 absl::StatusOr<SharedMapping> FrameServer::Share(const FetchRequest& request,

@@ -42,19 +42,23 @@ class FrameServer {
   // a message it needs a turn of budget() too.
   class Admission {
    public:
-    Admission(MessageBudget* budget, MessageBudget::Kind kind) : budget_(budget), kind_(kind) {}
+    Admission(MessageBudget* budget, MessageBudget::Kind kind, std::string member)
+        : budget_(budget), kind_(kind), member_(std::move(member)) {}
     Admission(Admission&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), kind_(other.kind_) {}
+        : budget_(std::exchange(other.budget_, nullptr)),
+          kind_(other.kind_),
+          member_(std::move(other.member_)) {}
     Admission& operator=(Admission&&) = delete;
     ~Admission();
 
    private:
     MessageBudget* budget_;
     const MessageBudget::Kind kind_;
+    std::string member_;
   };
-  // ResourceExhausted when there are as many as the message memory allows; logged
-  // at most once a minute.
-  absl::StatusOr<Admission> Admit(MessageBudget::Kind kind);
+  // Of `member` (QuotaName). ResourceExhausted when there are as many as the message memory
+  // allows, or as its share of that does; logged at most once a minute.
+  absl::StatusOr<Admission> Admit(MessageBudget::Kind kind, const std::string& member = "");
 
   MessageBudget* budget() { return &budget_; }
 

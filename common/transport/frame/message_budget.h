@@ -10,6 +10,11 @@
 // theirs back, those first that were idle longest, and busy ones at the end of
 // a message once they had it for long.
 //
+// Members share both (common/security/member_shares.h): one may have so many connections open and
+// so many turns that the next member finds some, and none gives a turn back for the sake of a
+// member that has as many. So whoever opens streams without end keeps himself waiting, and nobody
+// else. Connections of no member (Unix sockets, shared memory) count one by one.
+//
 // A quarter of the memory is kept for streams that have arrived but are not
 // connected yet, and for the allocator.
 //
@@ -18,10 +23,13 @@
 
 #include <cstdint>
 #include <list>
+#include <string>
+#include <unordered_map>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/security/member_shares.h"
 #include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
@@ -43,6 +51,12 @@ inline constexpr uint64_t kStreamsPerWorker = 2;
 uint64_t WorkersAdmitted(uint64_t message_memory_bytes);
 
 class MessageBudget {
+  // A member's.
+  struct Turns {
+    uint64_t held = 0;
+    uint64_t waited_for = 0;
+  };
+
  public:
   enum class Kind { kStream, kShared };
 
@@ -63,6 +77,9 @@ class MessageBudget {
     friend class MessageBudget;
     enum class State { kNone, kWaiting, kBusy, kIdle, kAsked };
     State state_ = State::kNone;
+    std::string member_;
+    Turns own_;                           // of no member's
+    Turns* turns_ = &own_;                // its member's
     bool served_ = false;                 // a message in this turn
     absl::Duration granted_at_;           // the turn
     absl::Duration changed_at_;           // the state, or it went on
@@ -79,13 +96,15 @@ class MessageBudget {
 
   explicit MessageBudget(uint64_t message_memory_bytes);
 
-  // A connection is open until Disconnect. ResourceExhausted names the budget and
-  // the field that raises it. At least one is always admitted.
-  absl::Status Connect(Kind kind);
-  void Disconnect(Kind kind);
+  // A connection of `member` (QuotaName, common/security/caller.h) is open until Disconnect.
+  // ResourceExhausted names the budget and the field that raises it, or the member and its share.
+  // At least one is always admitted.
+  absl::Status Connect(Kind kind, const std::string& member = "");
+  void Disconnect(Kind kind, const std::string& member = "");
 
-  // True: the turn begins. False: Granted comes later, in the order of asking.
-  bool Ask(Holder* holder, absl::Duration now);
+  // True: the turn begins. False: Granted comes later, to the members with the fewest turns first,
+  // and then in the order of asking.
+  bool Ask(Holder* holder, absl::Duration now, const std::string& member = "");
   // Ends the turn, or the wait for one. Nothing is told afterwards.
   void Leave(Holder* holder, absl::Duration now);
 
@@ -115,7 +134,17 @@ class MessageBudget {
 
  private:
   uint64_t CostOf(Kind kind) const;
-  bool HasTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Most() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // of turns
+  // Whether the holder may have one more.
+  bool HasTurn(const Holder& holder) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Who waits, may have a turn, and comes first; null: nobody.
+  Holder* NextWaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether somebody waits for whose sake the holder is to give its turn back.
+  bool IsInTheWay(const Holder& holder) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It comes to, or leaves, the list of `state`.
+  void Count(Holder* holder, Holder::State state, uint64_t more)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(Holder* holder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Begin(Holder* holder, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GrantWaiting(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether more turns are waited for than were asked back.
@@ -130,6 +159,9 @@ class MessageBudget {
   uint64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t connection_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t shared_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
+  MemberShares shares_ ABSL_GUARDED_BY(mutex_);        // of these
+  // Of members with holders that wait or have turns.
+  std::unordered_map<std::string, Turns> turns_ ABSL_GUARDED_BY(mutex_);
   // Each in the order of changed_at_.
   std::list<Holder*> waiting_ ABSL_GUARDED_BY(mutex_);
   std::list<Holder*> busy_ ABSL_GUARDED_BY(mutex_);

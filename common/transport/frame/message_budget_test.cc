@@ -205,5 +205,73 @@ TEST_F(MessageBudgetTest, AtTheEndNobodyWaits) {
   EXPECT_TRUE(budget_.Ask(&another, Now()));
 }
 
+// A member's many streams keep each other waiting, and nobody else.
+TEST_F(MessageBudgetTest, OneMembersStreamsLeaveTheOthersTheirTurns) {
+  MessageBudget budget(10 * kTurnBytes * 4 / 3 + 4);
+  std::vector<Connection> many(20);
+  int granted = 0;
+  for (Connection& stream : many) {
+    granted += budget.Ask(&stream, Now(), "worker/bad") ? 1 : 0;
+  }
+  EXPECT_EQ(granted, 5);  // half of all, so that the next member finds some
+  Connection push, fetch;
+  EXPECT_TRUE(budget.Ask(&push, Now(), "worker/good"));
+  EXPECT_TRUE(budget.Ask(&fetch, Now(), "worker/good"));
+  for (Connection* stream : {&push, &fetch}) {
+    ASSERT_TRUE(budget.NoteBusy(stream, Now()));
+    now_ms_ += 2000;
+    EXPECT_TRUE(budget.NoteIdle(stream, Now()));
+    EXPECT_TRUE(budget.NoteBusy(stream, Now()));
+    EXPECT_TRUE(budget.NoteIdle(stream, Now()));
+  }
+  budget.Tick(Now());
+  EXPECT_EQ(push.asked + fetch.asked, 0);
+  int asked = 0;
+  for (const Connection& stream : many) {
+    asked += stream.asked;
+  }
+  EXPECT_EQ(asked, 5);  // its own others wait
+  for (Connection& stream : many) {
+    budget.Leave(&stream, Now());
+  }
+  budget.Leave(&push, Now());
+  budget.Leave(&fetch, Now());
+}
+
+TEST_F(MessageBudgetTest, TheMemberWithTheFewestTurnsComesFirst) {
+  MessageBudget budget(4 * kTurnBytes * 4 / 3 + 4);
+  Connection a[2], b[2], late;
+  ASSERT_TRUE(budget.Ask(&a[0], Now(), "worker/1"));
+  ASSERT_TRUE(budget.Ask(&a[1], Now(), "worker/1"));
+  ASSERT_TRUE(budget.Ask(&b[0], Now(), "worker/2"));
+  Connection more;
+  ASSERT_FALSE(budget.Ask(&more, Now(), "worker/1"));  // it has its share
+  ASSERT_TRUE(budget.Ask(&b[1], Now(), ""));           // of no member
+  ASSERT_FALSE(budget.Ask(&late, Now(), "worker/3"));
+  budget.Leave(&b[0], Now());
+  EXPECT_EQ(late.granted, 1);
+  EXPECT_EQ(more.granted, 0);
+  for (Connection* const stream : {&a[0], &a[1], &b[1], &more, &late}) {
+    budget.Leave(stream, Now());
+  }
+}
+
+TEST(MessageBudget, AMemberHasItsShareOfWhatMayBeOpen) {
+  MessageBudget budget(kDefault);
+  uint64_t open = 0;
+  while (budget.Connect(Kind::kStream, "worker/7").ok()) {
+    ++open;
+  }
+  EXPECT_THAT(budget.Connect(Kind::kStream, "worker/7"),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       AllOf(HasSubstr("worker/7 has "), HasSubstr("message_memory_mib"))));
+  EXPECT_GE(open, WorkersAdmitted(kDefault));
+  for (uint64_t i = 0; i < open / 2; ++i) {
+    ASSERT_OK(budget.Connect(Kind::kStream, "worker/8"));
+  }
+  budget.Disconnect(Kind::kStream, "worker/8");
+  EXPECT_OK(budget.Connect(Kind::kStream, "worker/8"));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -12,6 +12,7 @@
 #include "common/base/log_limit.h"
 #include "common/base/logging.h"
 #include "common/base/mutex.h"
+#include "common/security/caller.h"
 #include "common/transport/frame/in_flight.h"
 #include "common/transport/grpc/conduct.h"
 #include "common/transport/grpc/queue_threads.h"
@@ -34,8 +35,17 @@ constexpr int kAwaitedCalls = 2;
 constexpr absl::Duration kStopWarning = absl::Seconds(10);
 constexpr absl::Duration kCutPeriod = absl::Minutes(1);
 
-CallThreads::Peer PeerOf(const std::string& peer) {
-  return {peer, /*of_many=*/!absl::StartsWith(peer, "ipv")};
+bool IsOfMany(const std::string& peer) { return !absl::StartsWith(peer, "ipv"); }
+
+// Whose share of threads and memory the call takes.
+CallThreads::Peer PeerOf(const grpc::ServerContextBase& context, const Guard& guard) {
+  using Kind = CallThreads::Peer::Kind;
+  const absl::StatusOr<Caller> caller = guard.Identify(context);
+  if (caller.ok() && caller->member.has_value()) {
+    return {QuotaName(*caller), Kind::kMember};
+  }
+  const std::string peer = context.peer();
+  return {peer, IsOfMany(peer) ? Kind::kMany : Kind::kConnection};
 }
 
 std::string BytesOf(const grpc::ByteBuffer& buffer) {
@@ -125,7 +135,7 @@ class UnknownCall {
 
 class GrpcCallService final : public CallService {
  public:
-  GrpcCallService(CallTable calls, const CallLimits& limits, const Connections* connections,
+  GrpcCallService(CallTable calls, const CallLimits& limits, Connections* connections,
                   const Guard* guard)
       : table_(std::move(calls)),
         connections_(connections),
@@ -159,10 +169,11 @@ class GrpcCallService final : public CallService {
   friend class Call;
   friend class UnknownCall;
 
-  // A call of `peer` has ended without an answer, or can have none.
-  void NoteInVain(const std::string& peer) {
+  // A call has ended without an answer, or can have none.
+  void NoteInVain(const grpc::ServerContextBase& context) {
+    const std::string peer = context.peer();
     const absl::Duration now = Clock::Real()->Now();
-    if (PeerOf(peer).of_many) {
+    if (IsOfMany(peer)) {
       return;
     }
     {
@@ -174,6 +185,10 @@ class GrpcCallService final : public CallService {
     if (!connections_->Cut(peer)) {
       return;  // its calls outlive its connection
     }
+    if (const absl::StatusOr<Caller> caller = guard_->Identify(context);
+        caller.ok() && caller->member.has_value()) {
+      connections_->NoteCut(QuotaName(*caller), now);
+    }
     if (const std::optional<uint64_t> left_out = cuts_.Take(now)) {
       LOG(WARNING) << peer
                    << " is cut off: it makes calls all the time and takes them back, or ones that "
@@ -183,7 +198,7 @@ class GrpcCallService final : public CallService {
   }
 
   const CallTable table_;
-  const Connections* const connections_;
+  Connections* const connections_;
   const Guard* const guard_;
   CallThreads threads_;
   InFlight calls_;
@@ -210,7 +225,7 @@ void Call::OnAccept(bool ok) {
   new Call(owner_, method_);  // for the next client
   ++under_way_;
   const absl::Status offered =
-      owner_->threads_.ServeOrOffer(PeerOf(context_.peer()), request_.Length(), [this] {
+      owner_->threads_.ServeOrOffer(PeerOf(context_, *owner_->guard_), request_.Length(), [this] {
         Serve();
         EndOne();
       });
@@ -229,7 +244,7 @@ UnknownCall::UnknownCall(GrpcCallService* owner) : owner_(owner), counted_(&owne
 void UnknownCall::OnAccept(bool ok) {
   if (ok) {
     new UnknownCall(owner_);
-    owner_->NoteInVain(context_.peer());
+    owner_->NoteInVain(context_);
     stream_.Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, ""), &finished_);
   } else {
     delete this;
@@ -239,7 +254,7 @@ void UnknownCall::OnAccept(bool ok) {
 void Call::OnOver() {
   if (context_.IsCancelled()) {
     cancelled_ = true;
-    owner_->NoteInVain(context_.peer());
+    owner_->NoteInVain(context_);
   }
   EndOne();
 }
@@ -274,8 +289,7 @@ void Call::Serve() {
 }  // namespace
 
 std::unique_ptr<CallService> CallService::Create(CallTable calls, const CallLimits& limits,
-                                                 const Connections* connections,
-                                                 const Guard* guard) {
+                                                 Connections* connections, const Guard* guard) {
   return std::make_unique<GrpcCallService>(std::move(calls), limits, connections, guard);
 }
 

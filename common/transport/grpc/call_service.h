@@ -22,7 +22,7 @@ class CallService {
   // Who takes back calls all the time (conduct.h) is cut off through `connections`. `guard` says
   // who calls, and whether he may. Both outlive this.
   static std::unique_ptr<CallService> Create(CallTable calls, const CallLimits& limits,
-                                             const Connections* connections, const Guard* guard);
+                                             Connections* connections, const Guard* guard);
   // After Stop, if it was started.
   virtual ~CallService() = default;
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "common/security/member_shares.h"
 
 namespace monsoon {
 namespace {
@@ -17,23 +18,34 @@ constexpr absl::Duration kIdleWait = absl::Minutes(1);
 }  // namespace
 
 absl::Status CallThreads::CheckShare(const Peer& peer, uint64_t bytes, const Share& share) const {
-  const size_t peers = shares_.size();
+  const bool of_many = peer.kind == Peer::Kind::kMany;
+  const size_t others = shares_.size() - 1;
   size_t calls = limits_.calls;
-  if (!peer.of_many) {
-    calls = calls_ < limits_.calls
-                ? std::min(limits_.calls_of_peer, std::max(kLeastCallsOfPeer, calls / peers))
-                : kLeastCallsOfPeer;
+  if (!of_many && calls_ >= limits_.calls) {
+    calls = kLeastCallsOfPeer;
+  } else if (!of_many) {
+    const size_t most =
+        peer.kind == Peer::Kind::kMember ? limits_.calls_of_member : limits_.calls_of_peer;
+    calls = MemberShares::Share({.what = "",
+                                 .total = limits_.calls,
+                                 .least = std::min(kLeastCallsOfPeer, most),
+                                 .most = most},
+                                others);
   }
   if (share.calls >= calls) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(share.calls, " calls of this client are being served: no more at a time"));
+        absl::StrCat(peer.name, " has ", share.calls, " calls that wait or are being served, of ",
+                     calls, " that it may have beside ", others, " others; make fewer at a time"));
   }
   const uint64_t room =
-      peer.of_many ? limits_.bytes : std::max(kLeastBytesOfPeer, limits_.bytes / peers);
+      of_many ? limits_.bytes
+              : MemberShares::Share(
+                    {.what = "", .total = limits_.bytes, .least = kLeastBytesOfPeer}, others);
   // A message of any size is served if it comes alone.
   if (share.bytes > 0 && share.bytes + bytes > room) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("calls of this client with ", share.bytes, " bytes wait: no more at a time"));
+        absl::StrCat(peer.name, " has requests of ", share.bytes, " bytes that wait, of ", room,
+                     " that it may have beside ", others, " others; make fewer at a time"));
   }
   return absl::OkStatus();
 }

@@ -31,6 +31,8 @@ struct CallLimits {
   // Of one peer, waiting and being served: twice the streams that a connection may have open, so
   // that those it has given up leave room for as many new ones.
   size_t calls_of_peer = 32;
+  // Of one member, which may be some dozens of programs.
+  size_t calls_of_member = 256;
   // Of all peers; a peer has room for two calls and for the largest message in any case.
   size_t calls = 4096;
   uint64_t bytes = uint64_t{64} << 20;
@@ -44,11 +46,13 @@ class CallThreads {
   CallThreads(const CallThreads&) = delete;
   CallThreads& operator=(const CallThreads&) = delete;
 
-  // Who calls. Connections over TCP have names of their own; those of a Unix socket share one
-  // and have the share of all together.
+  // Who calls: a member, whatever connections it has; else a connection over TCP, which has a name
+  // of its own. Those of a Unix socket share one and have the share of all together.
   struct Peer {
+    enum class Kind { kConnection, kMember, kMany };
+
     std::string name;
-    bool of_many = false;
+    Kind kind = Kind::kConnection;
   };
 
   // Has a thread of its own run `serve` when it is the peer's turn; `bytes` is what the call takes

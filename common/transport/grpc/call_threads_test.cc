@@ -18,6 +18,7 @@ namespace {
 
 using ::monsoon::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Calls that hold their threads until they are let go, and the order in which they were served.
 class HeldCalls {
@@ -87,9 +88,11 @@ TEST(CallThreadsTest, RefusesAPeerThatHasItsShareAndNobodyElse) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_OK(calls.Offer({"a"}));
   }
-  EXPECT_THAT(calls.Offer({"a"}), StatusIs(absl::StatusCode::kResourceExhausted,
-                                           "4 calls of this client are being served: no more at a "
-                                           "time"));
+  EXPECT_THAT(
+      calls.Offer({"a"}),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               "a has 4 calls that wait or are being served, of 4 that it may have beside 0 "
+               "others; make fewer at a time"));
   EXPECT_OK(calls.Offer({"b"}));
   EXPECT_EQ(calls.Release().size(), 5);
 }
@@ -136,9 +139,10 @@ TEST(CallThreadsTest, ManyPeersShareTheRoomOfAll) {
 TEST(CallThreadsTest, BytesThatWaitHaveABoundUnlessTheyComeAlone) {
   HeldCalls calls({.threads = 1, .bytes = uint64_t{4} << 20});
   EXPECT_OK(calls.Offer({"a"}, uint64_t{100} << 20));
-  EXPECT_THAT(calls.Offer({"a"}), StatusIs(absl::StatusCode::kResourceExhausted,
-                                           "calls of this client with 104857600 bytes wait: no "
-                                           "more at a time"));
+  EXPECT_THAT(calls.Offer({"a"}),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       "a has requests of 104857600 bytes that wait, of 4194304 that it may have "
+                       "beside 0 others; make fewer at a time"));
   EXPECT_OK(calls.Offer({"b"}, uint64_t{4} << 20));
 }
 
@@ -146,10 +150,20 @@ TEST(CallThreadsTest, ANameOfManyHasTheRoomOfAll) {
   HeldCalls calls({.threads = 1, .calls_of_peer = 2, .calls = 10});
   EXPECT_OK(calls.Offer({"other"}));
   for (int i = 0; i < 10; ++i) {
-    EXPECT_OK(calls.Offer({"unix:", /*of_many=*/true}));
+    EXPECT_OK(calls.Offer({"unix:", CallThreads::Peer::Kind::kMany}));
   }
-  EXPECT_THAT(calls.Offer({"unix:", /*of_many=*/true}),
+  EXPECT_THAT(calls.Offer({"unix:", CallThreads::Peer::Kind::kMany}),
               StatusIs(absl::StatusCode::kResourceExhausted, ::testing::_));
+}
+
+TEST(CallThreadsTest, AMemberHasMoreThanAConnectionAndNotAll) {
+  HeldCalls calls({.threads = 1, .calls_of_peer = 2, .calls_of_member = 5, .calls = 100});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_OK(calls.Offer({"worker/7", CallThreads::Peer::Kind::kMember}));
+  }
+  EXPECT_THAT(calls.Offer({"worker/7", CallThreads::Peer::Kind::kMember}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("worker/7 has 5 calls")));
+  EXPECT_OK(calls.Offer({"worker/8", CallThreads::Peer::Kind::kMember}));
 }
 
 TEST(CallThreadsTest, TheThreadThatBringsACallServesItAsLongAsThereAreFew) {

@@ -9,8 +9,8 @@ constexpr size_t kLeastPruned = 1024;
 
 }  // namespace
 
-double Conduct::Remembered(const Count& count, absl::Duration now) {
-  return std::max(0.0, count.calls - kForgotten * absl::ToDoubleSeconds(now - count.at));
+double Conduct::Remembered(const Count& count, absl::Duration now) const {
+  return std::max(0.0, count.calls - forgotten_ * absl::ToDoubleSeconds(now - count.at));
 }
 
 bool Conduct::NoteInVain(const std::string& peer, absl::Duration now) {
@@ -20,7 +20,7 @@ bool Conduct::NoteInVain(const std::string& peer, absl::Duration now) {
   Count& count = counts_[peer];
   count.calls = Remembered(count, now) + 1;
   count.at = now;
-  if (count.calls <= kMost) {
+  if (count.calls <= most_) {
     return false;
   }
   counts_.erase(peer);
@@ -28,7 +28,7 @@ bool Conduct::NoteInVain(const std::string& peer, absl::Duration now) {
 }
 
 void Conduct::Prune(absl::Duration now) {
-  absl::erase_if(counts_, [now](const auto& entry) { return Remembered(entry.second, now) == 0; });
+  absl::erase_if(counts_, [&](const auto& entry) { return Remembered(entry.second, now) == 0; });
   prune_at_ = std::max(kLeastPruned, 2 * counts_.size());
 }
 

@@ -21,6 +21,9 @@ class Conduct {
   static constexpr double kForgotten = 20;
   static constexpr double kMost = 200;
 
+  explicit Conduct(double forgotten = kForgotten, double most = kMost)
+      : forgotten_(forgotten), most_(most) {}
+
   // `peer` has made a call in vain. True: it is to be cut off; it is forgotten then.
   bool NoteInVain(const std::string& peer, absl::Duration now);
 
@@ -30,10 +33,11 @@ class Conduct {
     absl::Duration at;
   };
 
-  static double Remembered(const Count& count, absl::Duration now);
+  double Remembered(const Count& count, absl::Duration now) const;
   // Forgets peers of whom there is nothing to remember.
   void Prune(absl::Duration now);
 
+  const double forgotten_, most_;
   absl::flat_hash_map<std::string, Count> counts_;
   size_t prune_at_ = 1024;
 };

@@ -2,17 +2,144 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/status.h"
 
 namespace monsoon {
+namespace {
+
+// Of descriptors, which connections of newcomers take, and those of all members.
+constexpr size_t kNewcomersPart = 8, kMembersPart = 2;
+constexpr size_t kMostNewcomers = 1024;
+// For a member in any case: one in so many descriptors.
+constexpr size_t kLeastPart = 16;
+constexpr size_t kMostLeast = 64;
+constexpr absl::Duration kFloodPeriod = absl::Minutes(1);
+
+size_t OpenFileLimit() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+}
+
+}  // namespace
+
+Connections::Connections() : Connections(OpenFileLimit()) {}
+
+Connections::Connections(size_t files)
+    : newcomers_(std::min(kMostNewcomers, files / kNewcomersPart)),
+      shares_({.what = "connections to this server",
+               .total = files / kMembersPart,
+               .least = std::min(kMostLeast, files / kLeastPart),
+               .remedy = "end some of its programs, or raise the files that the server may have "
+                         "open (ulimit -n)"}),
+      cuts_(kCutsForgotten / 60, kMostCuts),
+      floods_(kFloodPeriod) {}
 
 void Connections::Note(int fd) {
   int highest = highest_;
   while (fd > highest && !highest_.compare_exchange_weak(highest, fd)) {
+  }
+}
+
+bool Connections::NoteNewcomer(int fd, absl::Duration now) {
+  const std::string peer = PeerOf(fd);
+  const std::string address = Newcomers::AddressOf(peer);
+  std::vector<std::string> displaced;
+  {
+    MutexLock lock(&mutex_);
+    if (!newcomers_.MayCome(address, now)) {
+      if (const std::optional<uint64_t> left_out = floods_.Take(now)) {
+        LOG(WARNING) << "connections from " << address
+                     << " are closed: too many come that prove nothing" << LeftOut(*left_out);
+      }
+      return false;
+    }
+    Forget(fd);
+    Remove(peer);
+    known_[peer] = {fd, ""};
+    peers_[fd] = peer;
+    for (const int id : newcomers_.Add(fd, address)) {
+      displaced.push_back(peers_[id]);
+      Forget(id);
+    }
+  }
+  Note(fd);
+  for (const std::string& one : displaced) {
+    Cut(one);
+  }
+  return true;
+}
+
+absl::Status Connections::NoteMember(const std::string& peer, const std::string& member,
+                                     absl::Duration now) {
+  MutexLock lock(&mutex_);
+  const auto shut_out = shut_out_.find(member);
+  if (shut_out != shut_out_.end()) {
+    if (now < shut_out->second) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          member, " made calls all the time and took them back; it is let in again in ",
+          absl::FormatDuration(absl::Ceil(shut_out->second - now, absl::Seconds(1)))));
+    }
+    shut_out_.erase(shut_out);
+  }
+  const auto known = known_.find(peer);
+  if (known == known_.end() || !known->second.member.empty()) {
+    return absl::OkStatus();  // not over TLS, or known already
+  }
+  absl::Status taken = shares_.Take(member, 1);
+  if (!taken.ok()) {
+    ForgetEnded();
+    RETURN_IF_ERROR(shares_.Take(member, 1));
+  }
+  known->second.member = member;
+  newcomers_.Prove(known->second.fd);
+  return absl::OkStatus();
+}
+
+void Connections::NoteCut(const std::string& member, absl::Duration now) {
+  MutexLock lock(&mutex_);
+  if (!member.empty() && cuts_.NoteInVain(member, now)) {
+    shut_out_[member] = now + kShutOut;
+  }
+}
+
+void Connections::Forget(int fd) {
+  const auto found = peers_.find(fd);
+  if (found != peers_.end()) {
+    Remove(std::string(found->second));
+  }
+}
+
+void Connections::Remove(const std::string& peer) {
+  const auto found = known_.find(peer);
+  if (found == known_.end()) {
+    return;
+  }
+  const Known known = found->second;
+  known_.erase(found);
+  peers_.erase(known.fd);
+  newcomers_.Forget(known.fd);
+  shares_.Give(known.member, known.member.empty() ? 0 : 1);
+}
+
+void Connections::ForgetEnded() {
+  std::vector<std::string> ended;
+  for (const auto& [peer, known] : known_) {
+    if (!known.member.empty() && PeerOf(known.fd) != peer) {
+      ended.push_back(peer);
+    }
+  }
+  for (const std::string& peer : ended) {
+    Remove(peer);
   }
 }
 

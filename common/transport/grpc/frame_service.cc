@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/mutex.h"
+#include "common/security/caller.h"
 #include "common/transport/frame/frame_handler.h"
 #include "common/transport/frame/in_flight.h"
 #include "common/transport/frame/message_budget.h"
@@ -200,16 +201,17 @@ class Stream final : public MessageBudget::Holder {
       End(ToGrpcStatus(caller.status()));
       return;
     }
+    const std::string member = QuotaName(*caller);
     scratch_.SetCaller(*std::move(caller));
     absl::StatusOr<FrameServer::Admission> admission =
-        home_->frames->Admit(MessageBudget::Kind::kStream);
+        home_->frames->Admit(MessageBudget::Kind::kStream, member);
     if (!admission.ok()) {
       End(ToGrpcStatus(admission.status()));
       return;
     }
     admission_.emplace(*std::move(admission));
     ++outstanding_;  // the turn, which may be granted at once by somebody else
-    if (home_->frames->budget()->Ask(this, Clock::Real()->Now())) {
+    if (home_->frames->budget()->Ask(this, Clock::Real()->Now(), member)) {
       --outstanding_;
       idle_ = true;
       Read();

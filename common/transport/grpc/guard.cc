@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/security/access.h"
 #include "grpc/grpc_security_constants.h"
@@ -47,6 +48,10 @@ absl::StatusOr<Caller> Guard::Admit(const grpc::ServerContextBase& context,
   ASSIGN_OR_RETURN(Caller caller, Identify(context));
   RETURN_IF_ERROR(CheckMember(caller));
   RETURN_IF_ERROR(CheckCall(caller, method));
+  if (connections_ != nullptr && caller.member.has_value()) {
+    RETURN_IF_ERROR(
+        connections_->NoteMember(caller.address, QuotaName(caller), Clock::Real()->Now()));
+  }
   return caller;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "common/security/caller.h"
 #include "common/security/revocations.h"
+#include "common/transport/grpc/connections.h"
 #include "common/transport/grpc/tls.h"
 
 namespace grpc {
@@ -31,8 +32,9 @@ class Guard {
   // Open to all.
   Guard() = default;
   // Of a server of `tls`; null: open to all. `membership` may be null.
-  Guard(std::shared_ptr<Tls> tls, Membership membership)
-      : tls_(std::move(tls)), membership_(std::move(membership)) {}
+  // `connections` outlives it.
+  Guard(std::shared_ptr<Tls> tls, Membership membership, Connections* connections)
+      : tls_(std::move(tls)), membership_(std::move(membership)), connections_(connections) {}
 
   // Who calls; Unauthenticated where his certificate has ended meanwhile. A call is of one
   // connection, which is of one caller.
@@ -41,13 +43,15 @@ class Guard {
   // Whether he may still ask for anything, which a long stream asks again for each message.
   absl::Status CheckMember(const Caller& caller) const;
 
-  // Both of these, and CheckCall.
+  // Both of these, CheckCall, and that his member may have one connection more if this one is new
+  // (connections.h).
   absl::StatusOr<Caller> Admit(const grpc::ServerContextBase& context,
                                absl::string_view method) const;
 
  private:
   std::shared_ptr<Tls> tls_;
   Membership membership_;
+  Connections* connections_ = nullptr;  // null: all may come
 };
 
 }  // namespace monsoon

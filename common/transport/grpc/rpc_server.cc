@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
 #include "common/config/address.h"
@@ -112,7 +113,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
   PrepareGrpc();
   AddHealthCalls(&calls);
   std::unique_ptr<RpcServer> server(new RpcServer());
-  server->guard_ = Guard(options.tls, options.membership);
+  server->guard_ = Guard(options.tls, options.membership, &server->connections_);
   server->calls_ = CallService::Create(std::move(calls), options.call_limits, &server->connections_,
                                        &server->guard_);
   server->address_ = options.address;
@@ -150,9 +151,13 @@ absl::Status RpcServer::Serve(const RpcServerOptions& options, grpc::Service* st
   }
   queue_ = std::make_unique<QueueThreads>(std::move(queue), options.queue_threads);
   calls_->Start(queue_->queue());
-  const auto take = [this, acceptor, strangers, takes_strangers = options.takes_strangers](
-                        int listener, UniqueFd connection) {
-    connections_.Note(connection.get());
+  const auto take = [this, acceptor, strangers, secured = options.tls != nullptr,
+                     takes_strangers = options.takes_strangers](int listener, UniqueFd connection) {
+    if (!secured) {
+      connections_.Note(connection.get());
+    } else if (!connections_.NoteNewcomer(connection.get(), Clock::Real()->Now())) {
+      return;
+    }
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
     parameters.listener_fd = listener;
     parameters.fd = connection.Release();

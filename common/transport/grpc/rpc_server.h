@@ -96,8 +96,8 @@ class RpcServer {
   int port_ = 0;
   std::string socket_path_;  // to be removed; "": none
   ino_t socket_inode_ = 0;
-  Guard guard_;
   Connections connections_;
+  Guard guard_;
   std::unique_ptr<CallService> calls_;
   std::unique_ptr<QueueThreads> queue_;
   std::unique_ptr<grpc::Server> server_;

@@ -4,7 +4,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/lasting.h"
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/base/unsent.h"
@@ -68,6 +70,12 @@ constexpr Words kWords[] = {
 
 // What Tls says of the other end's certificate, which gRPC wraps in words of its own.
 constexpr absl::string_view kVerification = "verification check failed with error: ";
+constexpr absl::string_view kLastingCode = "FAILED_PRECONDITION";
+
+bool SaysItLasts(const grpc::Status& status) {
+  return !IsFromPeer(status) &&
+         absl::StrContains(status.error_message(), absl::StrCat(kVerification, kLastingCode));
+}
 
 std::string InPlainWords(const grpc::Status& status) {
   if (IsFromPeer(status)) {
@@ -119,6 +127,9 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   // Whoever is there was told nothing before his certificate was looked at.
   if (!IsFromPeer(status) && absl::StrContains(status.error_message(), kVerification)) {
     MarkUnsent(&result);
+  }
+  if (SaysItLasts(status)) {
+    MarkLasting(&result);
   }
   return result;
 }

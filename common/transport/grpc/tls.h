@@ -58,6 +58,11 @@ class Tls : public std::enable_shared_from_this<Tls> {
   // As PeerVerifier::Verify, by this moment's clock. What has been verified once costs a lookup.
   absl::StatusOr<Peer> Verify(const std::string& certificate);
 
+  // Whether the cluster's authority has signed it, whenever it counts.
+  bool IsSigned(const std::string& certificate) const {
+    return verifier_.VerifySigned(certificate).ok();
+  }
+
   // `strangers`: takes connections without a certificate too, of those who want to join.
   std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(bool strangers);
   // For a server whose role is `server`.

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
+#include "common/base/lasting.h"
 #include "common/base/status.h"
 #include "common/base/unsent.h"
 #include "common/security/testing/members.h"
@@ -110,6 +111,7 @@ TEST_F(TlsTest, AServerOfAnotherClusterIsNotBelieved) {
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
                                HasSubstr("not signed by the authority of cluster lab")));
   EXPECT_TRUE(IsUnsent(status));
+  EXPECT_TRUE(IsLasting(status));
 }
 
 TEST_F(TlsTest, AClientOfAnotherClusterIsNotLetIn) {
@@ -120,9 +122,10 @@ TEST_F(TlsTest, AClientOfAnotherClusterIsNotLetIn) {
 
 TEST_F(TlsTest, AMemberInThePlaceOfTheServerIsNotBelieved) {
   Serve(Open(lab_.File(Role::kWorker, "7")));
-  EXPECT_THAT(Ask(Open(lab_.File(Role::kOperator, "ada"))).status(),
-              StatusIs(absl::StatusCode::kUnavailable,
-                       AllOf(HasSubstr("worker/7"), HasSubstr("not its coordinator"))));
+  const absl::Status status = Ask(Open(lab_.File(Role::kOperator, "ada"))).status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable,
+                               AllOf(HasSubstr("worker/7"), HasSubstr("not its coordinator"))));
+  EXPECT_TRUE(IsLasting(status));
 }
 
 TEST_F(TlsTest, ACertificateThatHasEndedIsSaidSoAtOnce) {
