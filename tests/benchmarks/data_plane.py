@@ -4,7 +4,7 @@ data_plane_limits (C++, in this folder).
 
     tests/benchmarks/data_plane.py [--rounds=7] [--quick] [--filter=kernel,transfer]
 
-Groups: kernel, transfer, call, connections.
+Groups: kernel, transfer, secured, call, connections.
 """
 
 import json
@@ -20,7 +20,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from local_cluster import BIN  # noqa: E402
 
 PROGRAM = "tests/benchmarks/data_plane_limits"
-GROUPS = ("kernel", "transfer", "call", "connections")
+GROUPS = ("kernel", "transfer", "secured", "call", "connections")
+# Of which the secured workloads have contenders.
+CONNECTIONS = (1, 2, 4)
 
 
 class Workload:
@@ -109,6 +111,24 @@ def transfer_rows(workloads):
         yield row
 
 
+def secured_rows(workloads):
+    """TLS beside plain by as many connections, and several connections beside one."""
+    for kind in ("fetch", "push"):
+        for mib in (16, 64):
+            workload = workloads[f"secured_{kind}_{mib}MiB"]
+            for count in CONNECTIONS:
+                words = f"{count} connection{'s' if count > 1 else ''}"
+                row = {"workload": f"{kind} over TLS, {words}", "size": f"{mib} MiB",
+                       "threads": "1 client"}
+                yield speed_row(row, workload, f"tls_{count}", f"plain_{count}",
+                                at_least(0.8) if count > 1 else None)
+            for name in ("plain", "tls"):
+                for count in CONNECTIONS[1:]:
+                    row = {"workload": f"{kind} by {count} connections, {name}",
+                           "size": f"{mib} MiB", "threads": "1 client"}
+                    yield speed_row(row, workload, f"{name}_{count}", f"{name}_1", None)
+
+
 def cpu_per_gb(workload, name):
     return number(statistics.median(workload.cpu(name)) / workload.bytes * 1e9)
 
@@ -151,8 +171,8 @@ def connection_rows(workloads):
               unit="MiB", ratios=[peak / budget], wanted=at_most(1))
 
 
-ROWS = {"kernel": kernel_rows, "transfer": transfer_rows, "call": call_rows,
-        "connections": connection_rows}
+ROWS = {"kernel": kernel_rows, "transfer": transfer_rows, "secured": secured_rows,
+        "call": call_rows, "connections": connection_rows}
 
 
 def workloads_of(output):

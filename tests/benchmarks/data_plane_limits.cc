@@ -28,7 +28,7 @@ constexpr uint32_t kCrowdMessageMemoryMib = 3072;
 
 const std::vector<std::string>& Groups() {
   static const std::vector<std::string>* const groups =
-      new std::vector<std::string>{"kernel", "transfer", "call", "connections"};
+      new std::vector<std::string>{"kernel", "transfer", "secured", "call", "connections"};
   return *groups;
 }
 
@@ -82,12 +82,17 @@ void FindRunfiles() {
 
 absl::StatusOr<std::vector<Workload>> Run(const Command& command) {
   // All processes start before the first thread.
-  std::unique_ptr<BenchmarkShard> shard, crowded;
+  std::unique_ptr<BenchmarkShard> shard, secured, crowded;
   std::unique_ptr<RawTcpPeer> tcp;
   std::unique_ptr<BareCallPeer> call;
-  if (command.Wants("transfer") || command.Wants("call")) {
+  if (command.Wants("transfer")) {
     ASSIGN_OR_RETURN(tcp, RawTcpPeer::Start());
+  }
+  if (command.Wants("transfer") || command.Wants("secured") || command.Wants("call")) {
     ASSIGN_OR_RETURN(shard, BenchmarkShard::Start(kDefaultMessageMemoryMib));
+  }
+  if (command.Wants("secured")) {
+    ASSIGN_OR_RETURN(secured, BenchmarkShard::Start(kDefaultMessageMemoryMib, /*tls=*/true));
   }
   if (command.Wants("connections")) {
     ASSIGN_OR_RETURN(crowded, BenchmarkShard::Start(kCrowdMessageMemoryMib));
@@ -101,6 +106,9 @@ absl::StatusOr<std::vector<Workload>> Run(const Command& command) {
   }
   if (command.Wants("transfer")) {
     RETURN_IF_ERROR(RunTransfers(command.options, shard.get(), tcp.get(), &workloads));
+  }
+  if (command.Wants("secured")) {
+    RETURN_IF_ERROR(RunSecured(command.options, shard.get(), secured.get(), &workloads));
   }
   if (command.Wants("call")) {
     RETURN_IF_ERROR(RunCalls(command.options, shard.get(), call.get(), &workloads));

@@ -21,11 +21,13 @@ std::string Program() {
 }
 
 TEST(LimitsTest, MeasuresEveryWorkload) {
-  ASSERT_OK_AND_ASSIGN(const CapturedRun run, RunAndCapture({Program(), "--quick", "--rounds=1",
-                                                             "--only=transfer,call,connections"}));
+  ASSERT_OK_AND_ASSIGN(const CapturedRun run,
+                       RunAndCapture({Program(), "--quick", "--rounds=1",
+                                      "--only=transfer,secured,call,connections"}));
   EXPECT_TRUE(run.end.ok()) << run.end.Describe();
-  for (const char* workload : {"fetch_16MiB", "push_16MiB", "fetch_64MiB", "push_64MiB",
-                               "step_speech", "call_64B", "connections"}) {
+  for (const char* workload :
+       {"fetch_16MiB", "push_16MiB", "fetch_64MiB", "push_64MiB", "step_speech", "call_64B",
+        "connections", "secured_fetch_16MiB", "secured_push_64MiB"}) {
     EXPECT_THAT(run.output, HasSubstr(absl::StrCat("\"name\":\"", workload, "\"")));
   }
   EXPECT_THAT(run.output, Not(HasSubstr("adagrad")));

@@ -180,6 +180,18 @@ class DataPlaneTest(unittest.TestCase):
         self.assertEqual([row.ratios for row in rows], [[0.5]] * 4)
         self.assertTrue(rows[0].reference.startswith("in place b"))
 
+    def test_tls_is_held_against_as_many_plain_connections(self):
+        output = json.dumps({"workloads": [{
+            "name": f"secured_{kind}_{mib}MiB", "bytes": 1e9, "absent": {}, "facts": {},
+            "contenders": {"plain_1": contender(1), "plain_2": contender(2), "plain_4": contender(1),
+                           "tls_1": contender(4), "tls_2": contender(4), "tls_4": contender(1)}}
+            for kind in ("fetch", "push") for mib in (16, 64)]})
+        rows = data_plane.rows_of(output, ["secured"])
+        self.assertEqual(len(rows), 4 * 7)
+        self.assertEqual([(row.ratios, row.reached()) for row in rows[:7]],
+                         [([0.25], None), ([0.5], False), ([1], True),
+                          ([0.5], None), ([1], None), ([1], None), ([4], None)])
+
     def test_connections(self):
         output = json.dumps({"workloads": [{
             "name": "connections", "bytes": 4096, "absent": {},

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/security/credential_store.h"
+#include "common/transport/grpc/tls.h"
 #include "tests/benchmarks/expected_model.h"
 
 namespace monsoon {
@@ -15,16 +17,16 @@ namespace {
 
 constexpr absl::Duration kDeadline = absl::Seconds(60);
 constexpr uint32_t kLineFloats = 16;
-// Which transport the client library takes; unset: its own choice.
+// Of the cluster file that StartPsProcess writes.
+constexpr char kCluster[] = "test";
 
-ParameterClientOptions ClientOptions(const TestJob& job, const std::string& address) {
-  ParameterClientOptions options;
-  options.job = job.name;
-  options.layout_hash = job.layout.Hash();
-  options.map = job.map;
-  options.addresses = {address};
-  options.deadline = kDeadline;
-  return options;
+// The processes that are started from now on are this member of the cluster.
+absl::Status BecomeMember(const testing::TestAuthority& authority, Role role,
+                          const std::string& name, const std::string& folder) {
+  const CredentialStore store(folder);
+  RETURN_IF_ERROR(store.Save(authority.Issue(role, name), OtherAuthority::kRefuse));
+  setenv(kCredentialsVariable, folder.c_str(), /*replace=*/1);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -42,18 +44,26 @@ std::unique_ptr<OptimizerKernel> BenchmarkKernel() {
   return *std::move(kernel);
 }
 
-absl::StatusOr<std::unique_ptr<BenchmarkShard>> BenchmarkShard::Start(uint32_t message_memory_mib) {
+absl::StatusOr<std::unique_ptr<BenchmarkShard>> BenchmarkShard::Start(uint32_t message_memory_mib,
+                                                                      bool tls) {
   std::unique_ptr<BenchmarkShard> shard(new BenchmarkShard());
   std::string directory = (std::filesystem::temp_directory_path() / "monsoon-XXXXXX").string();
   if (mkdtemp(directory.data()) == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", directory));
   }
   shard->directory_ = directory;
+  if (tls) {
+    shard->authority_.emplace(kCluster);
+    RETURN_IF_ERROR(BecomeMember(*shard->authority_, Role::kPs, "0", directory + "/credentials"));
+  }
   ASSIGN_OR_RETURN(
       PsProcess server,
       StartPsProcess(directory, absl::StrCat("message_memory_mib: ", message_memory_mib), {}));
+  unsetenv(kCredentialsVariable);
   shard->server_ = std::make_unique<PsProcess>(std::move(server));
-  shard->control_ = ShardControl::Create(shard->server_->address, kDeadline);
+  ASSIGN_OR_RETURN(std::shared_ptr<Tls> coordinator, shard->TlsOf(Role::kCoordinator));
+  shard->control_ =
+      ShardControl::Create(shard->server_->address, kDeadline, {}, std::move(coordinator));
   return shard;
 }
 
@@ -61,6 +71,21 @@ BenchmarkShard::~BenchmarkShard() {
   server_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
+}
+
+absl::StatusOr<std::shared_ptr<Tls>> BenchmarkShard::TlsOf(Role role) const {
+  return authority_.has_value() ? Tls::Open(authority_->File(role, "0")) : nullptr;
+}
+
+absl::StatusOr<ParameterClientOptions> BenchmarkShard::ClientOptions(const TestJob& job) const {
+  ParameterClientOptions options;
+  options.job = job.name;
+  options.layout_hash = job.layout.Hash();
+  options.map = job.map;
+  options.addresses = {server_->address};
+  ASSIGN_OR_RETURN(options.tls, TlsOf(Role::kWorker));
+  options.deadline = kDeadline;
+  return options;
 }
 
 absl::StatusOr<TestJob> BenchmarkShard::CreateJob(const std::string& name, uint64_t floats) {
@@ -79,7 +104,7 @@ absl::StatusOr<TestJob> BenchmarkShard::CreateJob(const std::string& name, uint6
   request.set_layout_hash(job.layout.Hash());
   request.set_written_by_client(true);
   RETURN_IF_ERROR(control_->CreateJob(request).status());
-  ParameterClientOptions options = ClientOptions(job, server_->address);
+  ASSIGN_OR_RETURN(ParameterClientOptions options, ClientOptions(job));
   options.read_only = true;
   options.transport = Transport::GRPC;
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> writer,
@@ -104,8 +129,10 @@ absl::StatusOr<ShardJobStatus> BenchmarkShard::JobStatus(const TestJob& job) {
 
 absl::StatusOr<std::unique_ptr<ParameterClient>> BenchmarkShard::Join(const TestJob& job,
                                                                       uint32_t worker,
-                                                                      Transport transport) {
-  ParameterClientOptions options = ClientOptions(job, server_->address);
+                                                                      Transport transport,
+                                                                      uint32_t connections) {
+  ASSIGN_OR_RETURN(ParameterClientOptions options, ClientOptions(job));
+  options.connections = connections;
   options.worker = worker;
   options.incarnation = ++incarnation_;
   SessionKey session;

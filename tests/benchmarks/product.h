@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/optimizer/optimizer.h"
+#include "common/security/testing/members.h"
 #include "ps_server/client/parameter_client.h"
 #include "ps_server/client/shard_control.h"
 #include "ps_server/testing/ps_process.h"
@@ -23,8 +25,9 @@ std::unique_ptr<OptimizerKernel> BenchmarkKernel();
 class BenchmarkShard {
  public:
   // One ps_server on a free port of localhost. As Subprocess::Start: before
-  // other threads are started.
-  static absl::StatusOr<std::unique_ptr<BenchmarkShard>> Start(uint32_t message_memory_mib);
+  // other threads are started. `tls`: both ends prove themselves, as members of a cluster.
+  static absl::StatusOr<std::unique_ptr<BenchmarkShard>> Start(uint32_t message_memory_mib,
+                                                               bool tls = false);
   ~BenchmarkShard();
 
   pid_t pid() const { return server_->process.pid(); }
@@ -35,13 +38,21 @@ class BenchmarkShard {
   absl::Status DeleteJob(const TestJob& job);
   absl::StatusOr<ShardJobStatus> JobStatus(const TestJob& job);
 
-  // A session of worker `worker`; an older one of it ends.
+  // A session of worker `worker`; an older one of it ends. `connections`: as of
+  // ParameterClientOptions.
   absl::StatusOr<std::unique_ptr<ParameterClient>> Join(const TestJob& job, uint32_t worker,
-                                                        Transport transport);
+                                                        Transport transport,
+                                                        uint32_t connections = 1);
 
  private:
   BenchmarkShard() = default;
 
+  // Null without TLS.
+  absl::StatusOr<std::shared_ptr<Tls>> TlsOf(Role role) const;
+  // What every client of a job says.
+  absl::StatusOr<ParameterClientOptions> ClientOptions(const TestJob& job) const;
+
+  std::optional<testing::TestAuthority> authority_;
   std::string directory_;
   std::unique_ptr<PsProcess> server_;
   std::unique_ptr<ShardControl> control_;

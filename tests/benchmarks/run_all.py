@@ -23,6 +23,7 @@ import kept_pushes
 import measure
 import peer_pytorch
 import recovery
+import secured_training
 import time_to_accuracy
 import training_peers
 import wire_formats
@@ -33,6 +34,7 @@ BENCHMARKS = {group: functools.partial(data_plane.measure_groups, groups=(group,
 BENCHMARKS.update({
     "training": peer_pytorch.measure_training,
     "overhead": downpour_overhead.measure_overhead,
+    "secured_training": secured_training.measure_secured,
     "checkpoints": checkpoint_cost.measure_cost,
     "kept": kept_pushes.measure_kept,
     "recovery": recovery.measure_recovery,
@@ -69,6 +71,7 @@ def main():
                         help="benchmarks joined by ',': " + ", ".join(BENCHMARKS))
     time_to_accuracy.add_options(parser)
     downpour_scaling.add_options(parser)
+    secured_training.add_options(parser)
     parser.add_argument("--save", action="store_true",
                         help="keep the rows in results/, in the file of this CPU type and "
                         "instruction set")

@@ -15,6 +15,8 @@ namespace monsoon {
 namespace {
 
 constexpr uint64_t kSpeechParameters = 41'777'152;
+// To one shard, each for itself.
+constexpr uint32_t kConnections[] = {1, 2, 4};
 
 // One way to a model, and what the model must hold.
 struct Path {
@@ -122,12 +124,13 @@ std::unique_ptr<Path> MemcpyPath(uint64_t floats) {
 }
 
 absl::StatusOr<std::unique_ptr<Path>> ProductPath(BenchmarkShard* shard, uint64_t floats,
-                                                  Transport transport) {
+                                                  std::string name, Transport transport,
+                                                  uint32_t connections = 1) {
   auto path = std::make_unique<Path>();
-  path->name = transport == Transport::GRPC ? "grpc" : kSharedMemory;
+  path->name = std::move(name);
   path->server = shard->pid();
   ASSIGN_OR_RETURN(path->job, shard->CreateJob(absl::StrCat(path->name, "-", floats), floats));
-  ASSIGN_OR_RETURN(path->client, shard->Join(path->job, /*worker=*/0, transport));
+  ASSIGN_OR_RETURN(path->client, shard->Join(path->job, /*worker=*/0, transport, connections));
   ParameterClient* const client = path->client.get();
   path->fetch = [client](std::span<float> parameters) {
     return client->Fetch(parameters, nullptr, nullptr);
@@ -150,8 +153,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Path>>> MakePaths(
     std::map<std::string, std::string>* absent) {
   std::vector<std::unique_ptr<Path>> paths(2);
   ASSIGN_OR_RETURN(paths[0], TcpPath(tcp, floats));
-  ASSIGN_OR_RETURN(paths[1], ProductPath(shard, floats, Transport::GRPC));
-  ASSIGN_OR_RETURN(std::unique_ptr<Path> chosen, ProductPath(shard, floats, Transport::AUTO));
+  ASSIGN_OR_RETURN(paths[1], ProductPath(shard, floats, "grpc", Transport::GRPC));
+  ASSIGN_OR_RETURN(std::unique_ptr<Path> chosen,
+                   ProductPath(shard, floats, kSharedMemory, Transport::AUTO));
   std::vector<float> parameters(floats);
   RETURN_IF_ERROR(chosen->fetch(parameters));
   if (ShareMemoryFile(getpid(), shard->pid())) {
@@ -214,7 +218,44 @@ absl::Status RunSpeech(const BenchmarkOptions& options, BenchmarkShard* shard, R
   return DeleteJobs(shard, paths);
 }
 
+// Plain and over TLS beside each other, by one connection and by several.
+absl::Status RunSecuredSize(const BenchmarkOptions& options, uint64_t mib, BenchmarkShard* plain,
+                            BenchmarkShard* secured, std::vector<Workload>* out) {
+  const uint64_t floats = (mib << 20) / sizeof(float);
+  Workload fetch = {.name = absl::StrCat("secured_fetch_", mib, "MiB"),
+                    .bytes = static_cast<double>(mib << 20)};
+  Workload push = {.name = absl::StrCat("secured_push_", mib, "MiB"), .bytes = fetch.bytes};
+  Buffers buffers(floats);
+  std::vector<std::unique_ptr<Path>> paths[2];
+  std::vector<Contender> fetchers, pushers;
+  for (const uint32_t connections : kConnections) {
+    for (const bool tls : {false, true}) {
+      ASSIGN_OR_RETURN(auto path, ProductPath(tls ? secured : plain, floats,
+                                              absl::StrCat(tls ? "tls_" : "plain_", connections),
+                                              Transport::GRPC, connections));
+      fetchers.push_back(FetchContender(path.get(), &buffers));
+      pushers.push_back(PushContender(path.get(), &buffers));
+      paths[tls ? 1 : 0].push_back(std::move(path));
+    }
+  }
+  const Turn turn = {.operations = 5, .seconds = options.quick ? 0 : 0.4};
+  RETURN_IF_ERROR(RunRounds(options.rounds, turn, fetchers, &fetch));
+  RETURN_IF_ERROR(RunRounds(options.rounds, turn, pushers, &push));
+  out->push_back(std::move(fetch));
+  out->push_back(std::move(push));
+  RETURN_IF_ERROR(DeleteJobs(plain, paths[0]));
+  return DeleteJobs(secured, paths[1]);
+}
+
 }  // namespace
+
+absl::Status RunSecured(const BenchmarkOptions& options, BenchmarkShard* plain,
+                        BenchmarkShard* secured, std::vector<Workload>* out) {
+  for (const uint64_t mib : {16, 64}) {
+    RETURN_IF_ERROR(RunSecuredSize(options, mib, plain, secured, out));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RunTransfers(const BenchmarkOptions& options, BenchmarkShard* shard, RawTcpPeer* tcp,
                           std::vector<Workload>* out) {

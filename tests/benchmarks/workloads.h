@@ -31,6 +31,11 @@ inline constexpr char kNoSharedMemory[] =
 absl::Status RunTransfers(const BenchmarkOptions& options, BenchmarkShard* shard, RawTcpPeer* tcp,
                           std::vector<Workload>* out);
 
+// secured_fetch_16MiB, secured_fetch_64MiB, and likewise secured_push: `plain_N` and `tls_N` by N
+// connections, N = 1, 2 and 4, over TCP.
+absl::Status RunSecured(const BenchmarkOptions& options, BenchmarkShard* plain,
+                        BenchmarkShard* secured, std::vector<Workload>* out);
+
 // call_64B: a fetch of 64 bytes over `grpc` and `shared_memory`, and
 // `bare_call`.
 absl::Status RunCalls(const BenchmarkOptions& options, BenchmarkShard* shard, BareCallPeer* peer,
