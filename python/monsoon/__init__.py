@@ -16,8 +16,8 @@ from ._version import __version__
 from . import optimizers
 from .client import Client
 from .cluster import LocalCluster, local_cluster
-from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled, JobFailed,
-                     JobNotFound, LibraryNotFound, MonsoonError, NotNow, OutOfResources,
+from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled, JobEnded,
+                     JobFailed, JobNotFound, LibraryNotFound, MonsoonError, NotNow, OutOfResources,
                      SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
 from .job import Job
 from .join import join
@@ -32,10 +32,11 @@ from .tables import Table
 
 __all__ = [
     "Checkpoint", "Client", "CosineSchedule", "DataError", "Forked", "Fragments", "Internal",
-    "InvalidArgument", "Job", "JobCancelled", "JobFailed", "JobNotFound", "LibraryNotFound",
-    "Local", "LocalCluster", "MonsoonError", "NotNow", "OutOfResources", "Rounds", "Sampler",
-    "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable",
-    "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster",
+    "InvalidArgument", "Job", "JobCancelled", "JobEnded", "JobFailed", "JobNotFound",
+    "LibraryNotFound", "Local", "LocalCluster", "MonsoonError", "NotNow", "OutOfResources",
+    "Rounds", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut",
+    "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join",
+    "local_cluster",
     "show",
 ]
 __all__ += optimizers.__all__

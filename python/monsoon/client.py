@@ -8,10 +8,11 @@ import pathlib
 import subprocess
 import tempfile
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, Optional
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, TypeVar
 
 from . import _programs, _text, errors
 
+_T = TypeVar("_T")
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
@@ -35,8 +36,9 @@ class Client:
     """For a coordinator's "host:port", or the path of a cluster file.
 
     Each method raises JobNotFound, InvalidArgument, Unreachable, TimedOut, DataError, JobFailed
-    or JobCancelled with the coordinator's own message. Job ids are "gpt-1"; "latest" is the
-    newest. Thread safety: may be called from several threads.
+    or JobCancelled with the coordinator's own message. A job is an id, "gpt-1", or a name, "gpt",
+    for the newest job of that name; "latest" is the newest of all. delete() takes ids alone.
+    Thread safety: may be called from several threads.
 
     >>> client = monsoon.Client("127.0.0.1:2221")                    # doctest: +SKIP
     >>> [job["job"] for job in client.jobs()]                        # doctest: +SKIP
@@ -71,13 +73,23 @@ class Client:
         told: Dict[str, Any] = json.loads(self._command(verb, *arguments, "--json"))
         return told
 
+    def _of(self, job: str, call: Callable[[str], _T]) -> _T:
+        """call(job), and where there is no job of this id, of the newest job of this name."""
+        try:
+            return call(job)
+        except errors.JobNotFound:
+            named = [told["job"] for told in self.jobs() if told.get("name") == job]
+            if not named:
+                raise
+            return call(named[-1])
+
     def jobs(self) -> List[Dict[str, Any]]:
         """All jobs, oldest first."""
         return list(self._json("jobs")["jobs"])
 
     def describe(self, job: str = "latest") -> Dict[str, Any]:
         """All about one job; the fields are those of `coordinator describe --json`."""
-        return self._json("describe", job)
+        return self._of(job, lambda id_: self._json("describe", id_))
 
     def watch(self, job: str = "latest", every_s: float = 1.0) -> Iterator[Dict[str, Any]]:
         """Descriptions of the job, one each `every_s` seconds, until it has ended; the last is
@@ -110,19 +122,21 @@ class Client:
 
     def resume(self, job: str = "latest", *, name: Optional[str] = None,
                settings: Optional[Mapping[str, Any]] = None) -> str:
-        """Makes a new job that goes on from the newest checkpoint of `job`, an id or a folder's
-        path: with its parameters, its optimizer's state on the shards and its place in the data.
+        """Makes a new job that goes on from the newest checkpoint of `job`, an id, a name or the
+        path of a folder: with its parameters, its optimizer's state on the shards and its place in
+        the data.
         The new job's id. settings: changed fields, {"stop.epochs": 6}. Programs enter it by its
         name (`name`, or that of `job`) with join(), and with these settings. For an id this
         client must be of a cluster file, and this machine must be able to read its state_dir
         unless the shards still hold what the job has ended with."""
-        arguments = [f"--resume={job}"] + ([f"--name={name}"] if name else [])
+        arguments = [f"--name={name}"] if name else []
         arguments += [f"--set={field}={value}" for field, value in (settings or {}).items()]
-        return str(self._json("submit", *arguments)["job"])
+        return str(self._of(job, lambda id_: self._json("submit", f"--resume={id_}", *arguments))
+                   ["job"])
 
     def cancel(self, job: str, wait: bool = False) -> None:
         """Asks the job to end; with `wait` returns when it has."""
-        self._command("cancel", job, *(["--wait"] if wait else []))
+        self._of(job, lambda id_: self._command("cancel", id_, *(["--wait"] if wait else [])))
 
     def delete(self, job: str) -> None:
         """Frees what an ended job holds on the shards."""
@@ -130,7 +144,7 @@ class Client:
 
     def checkpoint(self, job: str = "latest") -> Dict[str, Any]:
         """Writes the job to the disk now, and returns when it is there."""
-        return self._json("checkpoint", job)
+        return self._of(job, lambda id_: self._json("checkpoint", id_))
 
     def drain(self, task: str, wait: bool = False) -> None:
         """Lets "worker/1" finish its push and leave."""
@@ -138,7 +152,8 @@ class Client:
 
     def export(self, job: str, path: str, best: bool = False) -> str:
         """Writes the job's model to `path`, .npz or .safetensors; returns the path."""
-        self._command("export", job, f"--out={path}", *(["--best"] if best else []))
+        self._of(job, lambda id_: self._command("export", id_, f"--out={path}",
+                                                *(["--best"] if best else [])))
         return path
 
     def load(self, job: str = "latest", best: bool = False) -> Dict[str, Any]:

@@ -75,6 +75,11 @@ class NotNow(MonsoonError, RuntimeError):
     code = "FAILED_PRECONDITION"
 
 
+class JobEnded(NotNow):
+    """The newest job of the name had ended before this program came, and its model is not to be
+    had, or was not to be loaded (join(on_ended=...))."""
+
+
 class VersionsDiffer(NotNow):
     """Package, library or cluster are of different versions; the message has both."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Sized
+from typing import Any, Callable, Optional, Sequence, Sized, Tuple
 
-from . import layout as layouts
+from . import _ended, layout as layouts
+from .client import Client
 from .errors import InvalidArgument
 from .evaluation import Evaluate
 from .job import Job
@@ -26,6 +27,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          checkpoint: Optional[Checkpoint] = None, divergence: Optional[str] = None,
          block_examples: Optional[int] = None, programs: Optional[int] = None,
          tables: Sequence[Table] = (), group: Any = None, create: bool = True,
+         on_ended: str = "load",
          token: Optional[str] = None, log_file: Optional[str] = None,
          connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
@@ -60,6 +62,10 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       Embeddings are found. A job with tables pushes gradients: not with Local or group.
     group: a process group of torch.distributed (gloo) that is one replica: rank 0 joins.
     create: False raises JobNotFound where there is no such job.
+    on_ended: what follows where the newest job of this name has ended before this program came.
+      "load": its model is loaded, if it has succeeded, with a line on stderr; blocks() and
+      epochs() then give nothing, and export() writes that job's. "new": a new job. "raise":
+      JobEnded. After one that failed or was cancelled "load" makes a new one.
     token: what `monsoon token create --role=worker` has printed, for a cluster on other machines:
       this user joins with it where he has not yet, as `monsoon join` does. Unset:
       $MONSOON_TOKEN, and without it whoever this user is in the cluster already.
@@ -83,7 +89,24 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         top_k_share=top_k_share, evaluates=evaluate is not None, evaluate_every=evaluate_every,
         checkpoint=checkpoint, divergence=divergence, block_examples=block_examples)
     settings.check()
-    local_steps = isinstance(optimizer, Local)
+    _ended.check(on_ended)
+    model, layout, binding = _bound(model, tables, isinstance(optimizer, Local), group)
+    address = _address(coordinator)
+
+    def replica(text: str) -> Any:
+        become_member(address(), token)
+        return _ended.enter(
+            lambda makes: Replica(address(), text, layout, create=makes, log_file=log_file,
+                                  connect_timeout_s=connect_timeout_s),
+            lambda ended: Client(address()).load(ended), layout, create=create, on_ended=on_ended)
+
+    return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,
+               batch=batch, evaluate=evaluate, address=address)
+
+
+def _bound(model: Any, tables: Sequence[Table], local_steps: bool, group: Any
+           ) -> Tuple[Any, layouts.Layout, Any]:
+    """The model whose tensors travel, their layout, and what binds it to a replica."""
     if layouts.is_torch_module(model):
         from .binding import TorchBinding
         # Names are those of the model itself, so that programs with and without DDP meet.
@@ -104,18 +127,10 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         raise InvalidArgument("rows of tables are pushed as gradients, step by step: "
                               f"{'Local' if local_steps else 'group'} cannot be with "
                               f"{', '.join(repr(table.name) for table in layout.tables)}")
-    address = _address(coordinator)
-
-    def replica(text: str) -> Replica:
-        become_member(address(), token)
-        return Replica(address(), text, layout, create=create, log_file=log_file,
-                       connect_timeout_s=connect_timeout_s)
-
-    return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,
-               batch=batch, evaluate=evaluate, address=address)
+    return model, layout, binding
 
 
-def _connector(replica: Callable[[str], Replica], group: Any) -> Callable[[str], Any]:
+def _connector(replica: Callable[[str], Any], group: Any) -> Callable[[str], Any]:
     """What enters the job of a text: this process alone, or rank 0 for its group."""
     if group is None:
         return replica

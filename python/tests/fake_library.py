@@ -99,6 +99,7 @@ class FakeLibrary:
         self.version, self.jobs, self.replicas = version, {}, []
         self.programs = 1  # that train, as stats tell
         self.warnings = b""
+        self.end = "SUCCEEDED"  # of a job that has ended
         self.calls, self.interrupt, self.events, self.fail = [], set(), {}, {}
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
         self.absent = []  # of each step, the tensors that it had no gradient of
@@ -141,7 +142,21 @@ class FakeLibrary:
     def monsoon_last_error(self):
         return self.error
 
+    def _absent(self, text):
+        """What a program that would only enter a job hears, where none of the name trains."""
+        name = re.search(r'name: "(.*?)"', text)[1]
+        job = self.jobs.get(name)
+        if job is not None and not job.ended:
+            return b""
+        told = f'no job "{name}" is there to enter'
+        return (told if job is None else
+                f"{told}: the newest, {job.id}, has ended: {self.end}").encode()
+
     def monsoon_join(self, options, handle):
+        if options._obj.only_enter and not self.fail:
+            self.error = self._absent(options._obj.job.decode())
+            if self.error:
+                return 5
         code = self._begin("join")
         if code:
             return code
@@ -155,6 +170,8 @@ class FakeLibrary:
                    for t in told.tensors[:told.tensor_count]]
         self.joined.append((told.coordinator.decode(), text, tensors))
         name = re.search(r'name: "(.*?)"', text)[1]
+        if name in self.jobs and self.jobs[name].ended:
+            self.jobs[name] = FakeJob(name, text, tensors)
         job = self.jobs.setdefault(name, FakeJob(name, text, tensors))
         if job.text != text or job.tensors != tensors:
             self.error = b"job gpt-1 has other settings: batch_size is 64 here and 32 in job gpt-1"

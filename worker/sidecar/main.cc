@@ -63,7 +63,12 @@ int Main(int argc, char** argv) {
   };
   Sidecar sidecar(*std::move(program), std::move(surroundings));
   if (const absl::Status status = sidecar.Run(); !status.ok()) {
-    LOG(ERROR) << std::string(status.message());
+    // The program has the message. Asking whether a job is there is no mistake.
+    if (absl::IsNotFound(status)) {
+      LOG(INFO) << std::string(status.message());
+    } else {
+      LOG(ERROR) << std::string(status.message());
+    }
     return 1;
   }
   return 0;
