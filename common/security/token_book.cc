@@ -31,6 +31,11 @@ absl::Status CheckTerms(const TokenTerms& terms) {
     return absl::InvalidArgumentError(
         absl::StrCat("a token's note is text of at most ", kMostNoteBytes, " bytes"));
   }
+  if (!terms.job.empty() && terms.role != Role::kWorker && terms.role != Role::kViewer) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("workers and viewers may be there for one job; a token of role ",
+                     RoleName(terms.role), " is for all"));
+  }
   // Any member's name will do to see whether the job's is one.
   return CheckIdentity({Role::kWorker, "0", "any", terms.job});
 }

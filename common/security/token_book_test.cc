@@ -141,6 +141,7 @@ TEST_F(TokenBookTest, TermsOutOfRangeAreRefused) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(reason)));
   };
   refused({Role::kCoordinator}, "as its coordinator");
+  refused({Role::kOperator, absl::Hours(1), 1, "lenet-1"}, "a token of role operator is for all");
   refused({Role::kWorker, absl::ZeroDuration()}, "lives for 1s to 8784h");
   refused({Role::kWorker, -absl::Hours(1)}, "lives for");
   refused({Role::kWorker, absl::InfiniteDuration()}, "lives for");

@@ -1,9 +1,12 @@
 #include "coordinator/server/job_service.h"
 
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/process/host_name.h"
+#include "common/security/access.h"
 
 namespace monsoon {
 namespace {
@@ -11,11 +14,37 @@ namespace {
 // Answers requests for this cluster alone.
 template <typename Serve>
 auto OfThisCluster(Coordinator* coordinator, Serve serve) {
-  return [coordinator,
-          serve](const auto& request) -> std::invoke_result_t<const Serve&, decltype(request)> {
+  return [coordinator, serve](const auto& request) -> decltype(serve(request)) {
     RETURN_IF_ERROR(coordinator->CheckCluster(request.cluster()));
     return serve(request);
   };
+}
+
+// Serves requests of one job, by its id. Who is there for one job alone is served of no other;
+// tokens of operators have none, so nothing that changes a job needs this.
+template <typename Serve>
+auto OfItsJob(Coordinator* coordinator, Serve serve) {
+  return [coordinator, serve](
+             const Caller& caller,
+             const JobRequest& request) -> std::invoke_result_t<const Serve&, const std::string&> {
+    RETURN_IF_ERROR(coordinator->CheckCluster(request.cluster()));
+    if (!caller.member.has_value() || caller.member->identity.job.empty()) {
+      return serve(request.job());
+    }
+    ASSIGN_OR_RETURN(const JobDescription found, coordinator->Describe(request.job()));
+    RETURN_IF_ERROR(CheckJob(caller, found.summary().job()));
+    return serve(found.summary().job());
+  };
+}
+
+// Without the jobs that the caller is not there for.
+ListReply ForCaller(const Caller& caller, ListReply list) {
+  for (int i = list.job_size() - 1; i >= 0; --i) {
+    if (!CheckJob(caller, list.job(i).job()).ok()) {
+      list.mutable_job()->DeleteSubrange(i, 1);
+    }
+  }
+  return list;
 }
 
 }  // namespace
@@ -32,15 +61,15 @@ void AddJobCalls(Coordinator* coordinator, const std::string& open_at, FaultInje
                          }));
   calls->Add<ListRequest>(
       "/monsoon.JobService/List", faults,
-      OfThisCluster(coordinator, [=](const ListRequest&) -> absl::StatusOr<ListReply> {
+      [=](const Caller& caller, const ListRequest& request) -> absl::StatusOr<ListReply> {
+        RETURN_IF_ERROR(coordinator->CheckCluster(request.cluster()));
         ASSIGN_OR_RETURN(ListReply list, coordinator->List());
         list.set_open_at(open_at);
-        return list;
-      }));
-  calls->Add<JobRequest>("/monsoon.JobService/Describe", faults,
-                         OfThisCluster(coordinator, [=](const JobRequest& request) {
-                           return coordinator->Describe(request.job());
-                         }));
+        return ForCaller(caller, std::move(list));
+      });
+  calls->Add<JobRequest>(
+      "/monsoon.JobService/Describe", faults,
+      OfItsJob(coordinator, [=](const std::string& job) { return coordinator->Describe(job); }));
   calls->Add<JobRequest>("/monsoon.JobService/Cancel", faults,
                          OfThisCluster(coordinator, [=](const JobRequest& request) {
                            return coordinator->Cancel(request.job());
@@ -53,10 +82,9 @@ void AddJobCalls(Coordinator* coordinator, const std::string& open_at, FaultInje
                          OfThisCluster(coordinator, [=](const JobRequest& request) {
                            return coordinator->Checkpoint(request.job());
                          }));
-  calls->Add<JobRequest>("/monsoon.JobService/Locate", faults,
-                         OfThisCluster(coordinator, [=](const JobRequest& request) {
-                           return coordinator->Locate(request.job());
-                         }));
+  calls->Add<JobRequest>(
+      "/monsoon.JobService/Locate", faults,
+      OfItsJob(coordinator, [=](const std::string& job) { return coordinator->Locate(job); }));
   calls->Add<DrainRequest>("/monsoon.JobService/Drain", faults,
                            OfThisCluster(coordinator, [=](const DrainRequest& request) {
                              return coordinator->Drain(request.worker());
