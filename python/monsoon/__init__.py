@@ -17,8 +17,9 @@ from . import optimizers
 from .client import Client
 from .cluster import LocalCluster, local_cluster
 from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled, JobEnded,
-                     JobFailed, JobNotFound, LibraryNotFound, MonsoonError, NotNow, OutOfResources,
-                     SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor, VersionsDiffer)
+                     JobFailed, JobNotFound, LibraryNotFound, ModelChanged, MonsoonError, NotNow,
+                     OutOfResources, SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor,
+                     VersionsDiffer)
 from .job import Job
 from .join import join
 from .local import Fragments, Local, Rounds
@@ -33,10 +34,10 @@ from .tables import Table
 __all__ = [
     "Checkpoint", "Client", "CosineSchedule", "DataError", "Forked", "Fragments", "Internal",
     "InvalidArgument", "Job", "JobCancelled", "JobEnded", "JobFailed", "JobNotFound",
-    "LibraryNotFound", "Local", "LocalCluster", "MonsoonError", "NotNow", "OutOfResources",
-    "Rounds", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut",
-    "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join",
-    "local_cluster",
+    "LibraryNotFound", "Local", "LocalCluster", "ModelChanged", "MonsoonError", "NotNow",
+    "OutOfResources", "Rounds", "Sampler", "SettingsDiffer", "Stats", "StepSchedule", "Table",
+    "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__",
+    "join", "local_cluster",
     "show",
 ]
 __all__ += optimizers.__all__

@@ -10,101 +10,103 @@ backward through a graph from before fails in place of being wrong.
 from __future__ import annotations
 
 import collections
-from typing import Any, Counter, List, Optional, Tuple
+from typing import Any, Counter, List, Optional, Sequence, Tuple
 
-import numpy
 import torch
 
-from .errors import InvalidArgument, UnsupportedTensor
-from .layout import Entry, Kind, Layout
+from .errors import InvalidArgument, ModelChanged, UnsupportedTensor
+from .layout import Kind, Layout
 from .replica import Replica
+from .slots import Slot
 from .staging import Staging
+from .watch import ModelWatch
+from .witness import Witness, refusal
 
 _LOSSY = (torch.float16, torch.bfloat16)
-
-
-class _Slot:
-    """One tensor of the layout and its two views, `value` and `gradient`."""
-
-    def __init__(self, number: int, entry: Entry, parameters: numpy.ndarray,
-                 gradient: numpy.ndarray) -> None:
-        self.number, self.name, self.kind = number, entry.name, entry.kind
-        self.tensor = entry.source
-        self.place = entry.place
-        # A storage of its own for each: libraries that save tensors look at storages.
-        self.value = torch.from_numpy(parameters).view(entry.shape)
-        self.gradient = torch.from_numpy(gradient).view(entry.shape)
-        self.address = self.value.data_ptr()
-        self.gradient_address = self.gradient.data_ptr()
-        self.version = 0               # of `gradient` when it was read last
-        self.bump: Optional[Any] = None  # an empty view of the tensor; None: it is copied
-        self.anchor: Optional[Any] = None
-
-    def try_view(self) -> None:
-        """Makes the tensor's memory the vector, if it can be; else it is copied."""
-        tensor = self.tensor
-        self.bump = None
-        if tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous():
-            tensor.data = self.value
-            # In-place work on any view counts for the tensor, on no value too.
-            self.bump = tensor.detach().view(-1)[:0]
-
-    @property
-    def in_place(self) -> bool:
-        if self.place is not None:
-            # Modules may put another tensor in the place of a buffer.
-            self.tensor = self.place[0][self.place[1]]
-        return self.bump is not None and self.tensor.data_ptr() == self.address
-
-    @property
-    def takes_gradient(self) -> bool:
-        """Whether the tensor's gradient can be a view."""
-        return (self.tensor.device.type == "cpu" and self.tensor.dtype == torch.float32
-                and self.tensor.is_contiguous())
-
-    def path(self) -> str:
-        """Why the tensor is no view."""
-        if self.bump is not None:
-            return "replaced"
-        if self.tensor.device.type != "cpu":
-            return str(self.tensor.device)
-        if self.tensor.dtype != torch.float32:
-            return str(self.tensor.dtype).replace("torch.", "")
-        return "transposed"
+_LOCAL_WAY = ("Let a torch optimizer step here, optimizer=ms.Local(...): all changes are then part "
+              "of its difference;")
 
 
 class TorchBinding:
     """Between a module and a replica's vectors. `local_steps`: the program moves the
-    parameters itself, and gradients stay its own."""
+    parameters itself, and gradients stay its own. `ignore`: what else writes to parameters
+    that the shards move is not looked for."""
 
-    def __init__(self, module: Any, layout: Layout, local_steps: bool) -> None:
+    def __init__(self, module: Any, layout: Layout, local_steps: bool,
+                 ignore: bool = False) -> None:
         self._module, self._layout, self._local = module, layout, local_steps
         self.copied: Counter[str] = collections.Counter()
         self.missing = 0
-        self._slots: List[_Slot] = []
+        self._slots: List[Slot] = []
         self._are_views = False  # all gradients, when they were read last
         self._staging = Staging()
+        self._watch = ModelWatch(module, layout)
+        self._witness: Optional[Witness] = None  # None: the program may write
+        self._looks = not local_steps and not ignore
+        self._versions: List[int] = []
+        self._turn = 0
 
     def attach(self, replica: Replica) -> None:
         """Writes the initial values to the vector and makes views of what can be."""
+        self._watch.look()
         with torch.no_grad():
             for number, (entry, offset) in enumerate(zip(self._layout.entries, replica.offsets)):
                 here = slice(offset, offset + entry.size)
-                slot = _Slot(number, entry, replica.parameters[here], replica.gradient[here])
+                slot = Slot(number, entry, replica.parameters[here], replica.gradient[here])
                 slot.value.copy_(slot.tensor)
-                slot.try_view()
+                if slot.can_be_view:
+                    slot.lend_value()
                 self._slots.append(slot)
         self._trained = [slot for slot in self._slots if slot.kind is Kind.TRAINED]
         self._statistics = [slot for slot in self._slots if slot.kind is Kind.STATISTIC]
-        # A landing has nothing to copy where all slots are views and still are. Modules may
-        # put other tensors in the places of buffers.
-        self._tensors = [slot.tensor for slot in self._slots]
-        self._addresses = [slot.address for slot in self._slots]
-        self._bumps = [slot.bump for slot in self._slots]
-        self._stay = all(slot.bump is not None and slot.place is None for slot in self._slots)
-        self._gradient = replica.gradient
+        self._parameters, self._gradient = replica.parameters, replica.gradient
+        if self._looks:
+            # Statistics, which the program writes, come behind what is trained.
+            bounds = [(slot.name, offset, offset + slot.value.numel())
+                      for slot, offset in zip(self._trained, replica.offsets)]
+            self._witness = Witness(replica.parameters[:bounds[-1][2]], bounds)
+            self._keep()
         if not self._local:
             self.zero_gradients()
+
+    # ---- what the program has done -------------------------------------------------------
+
+    def look(self) -> None:
+        """Before a step counts, and before anything may land. Raises ModelChanged where the
+        model is another one, or has values that the next landing would throw away."""
+        self._watch.look()
+        if self._witness is not None:
+            self._look_at_values(self._witness)
+
+    def _look_at_values(self, witness: Witness) -> None:
+        versions = [slot.tensor._version for slot in self._trained]
+        moved = self._moved(self._trained)
+        names = witness.changed()
+        if not names and not moved and versions == self._versions:
+            return
+        elsewhere = {slot.number for slot in moved}
+        self._turn += 1
+        turn = moved[self._turn % len(moved)].number if moved else -1
+        for slot, version, before in zip(self._trained, versions, self._versions):
+            if slot.number in elsewhere:
+                slot.check_shape()
+                whole = version != before or not slot.was_copied
+                if (whole or turn == slot.number) and not slot.holds_the_value(whole):
+                    names.append(slot.name)
+            elif version != before and not witness.sees_all and slot.name not in names:
+                names.append(slot.name)
+        if names:
+            raise ModelChanged(refusal(names, _LOCAL_WAY))
+
+    def _keep(self) -> None:
+        if self._witness is not None:
+            self._witness.keep()
+            self._versions = [slot.tensor._version for slot in self._trained]
+
+    @staticmethod
+    def _moved(slots: Sequence[Slot]) -> List[Slot]:
+        """Those whose tensors are no views."""
+        return [slot for slot in slots if not slot.in_place]
 
     # ---- to the vectors ------------------------------------------------------------------
 
@@ -116,11 +118,14 @@ class TorchBinding:
         """With optimizers of the shards, before a due step."""
         self._collect(self._statistics)
 
-    def _collect(self, slots: List[_Slot]) -> None:
-        moved = [slot for slot in slots if not slot.in_place]
+    def _collect(self, slots: List[Slot]) -> None:
+        moved = self._moved(slots)
         if not moved:
             return
         with torch.no_grad():
+            for slot in moved:
+                slot.check_shape()
+                slot.leave(self._parameters)
             values = self._staging.to_host([slot.tensor for slot in moved])
             for slot, value in zip(moved, values):
                 self.copied["parameter:" + slot.path()] += slot.value.numel() * 4
@@ -130,8 +135,8 @@ class TorchBinding:
                     slot.anchor = value.clone()
                 else:
                     slot.value.copy_(value)
-                if slot.bump is not None:
-                    slot.try_view()
+                if slot.can_be_view:
+                    slot.lend_value()
 
     def give(self, gradients: Any) -> None:
         """A module's gradients are those of its parameters."""
@@ -145,47 +150,57 @@ class TorchBinding:
         absent, elsewhere, views = [], [], 0
         for slot in self._trained:
             gradient = slot.tensor.grad
-            if gradient is slot.gradient and gradient.data_ptr() == slot.gradient_address:
+            if gradient is None:
+                # Of others, too, there may be a gradient in this place.
+                absent.append(slot.number)
+                elsewhere.append((slot, None))
+            elif (gradient is slot.lent and gradient.data_ptr() == slot.gradient_address
+                  and gradient.is_contiguous()):
                 # The usual case. Backward adds in place, which the version tells.
                 version = gradient._version
                 if version == slot.version and self._is_zero(slot):
                     absent.append(slot.number)
                 slot.version = version
                 views += 1
-            elif gradient is None:
-                slot.gradient.zero_()
-                absent.append(slot.number)
             elif gradient.layout is not torch.strided:
                 raise UnsupportedTensor(f"the gradient of {slot.name} is sparse; only dense "
                                         "gradients travel (Embedding(sparse=False))")
-            elif self._is_view(slot, gradient):
+            elif tuple(gradient.shape) != slot.shape:
+                raise InvalidArgument(f"the gradient of {slot.name} has shape "
+                                      f"{tuple(gradient.shape)}, its parameter {slot.shape}")
+            elif slot.is_gradient_view(gradient):
                 if gradient._version == slot.version and self._is_zero(slot):
                     absent.append(slot.number)
             else:
                 elsewhere.append((slot, gradient))
-        self.missing += len(absent)
+        # What is frozen is not missed.
+        self.missing += sum(self._slots[number].tensor.requires_grad for number in absent)
         self._are_views = views == len(self._trained)
         if elsewhere:
             self._gather(elsewhere)
         return absent
 
-    def _gather(self, elsewhere: List[Tuple[_Slot, Any]]) -> None:
+    def _gather(self, elsewhere: List[Tuple[Slot, Any]]) -> None:
+        found = [(slot, gradient) for slot, gradient in elsewhere if gradient is not None]
         with torch.no_grad():
-            values = self._staging.to_host([gradient for _, gradient in elsewhere])
-            for (slot, gradient), value in zip(elsewhere, values):
+            values = self._staging.to_host([gradient for _, gradient in found])
+            # One that lies at another tensor's place is read before that is written to.
+            begin = self._gradient.ctypes.data
+            end = begin + self._gradient.nbytes
+            values = [value.clone() if begin <= value.data_ptr() < end else value
+                      for value in values]
+            for slot, gradient in elsewhere:
+                if gradient is None:
+                    slot.gradient.zero_()
+            for (slot, _), value in zip(found, values):
                 slot.gradient.copy_(value)
                 path = "gathered" if slot.takes_gradient else slot.path()
                 self.copied["gradient:" + path] += slot.gradient.numel() * 4
 
     @staticmethod
-    def _is_zero(slot: _Slot) -> bool:
+    def _is_zero(slot: Slot) -> bool:
         """Whoever writes through `.data` or from outside torch changes no version."""
         return not bool(slot.gradient.any())
-
-    @staticmethod
-    def _is_view(slot: _Slot, gradient: Any) -> bool:
-        return (gradient.data_ptr() == slot.gradient.data_ptr()
-                and gradient.dtype == torch.float32 and gradient.is_contiguous())
 
     def zero_gradients(self, zeroed: bool = False) -> None:
         """Zeros, padding included (`zeroed`: the vector is already); gradients are views again
@@ -196,42 +211,36 @@ class TorchBinding:
             self._are_views = False  # until that is seen again
             return
         for slot in self._trained:
-            if (slot.tensor.grad is not slot.gradient
-                    or slot.gradient.data_ptr() != slot.gradient_address):
-                if not slot.takes_gradient:
-                    slot.tensor.grad = None
-                    continue
-                slot.tensor.grad = slot.gradient
-            slot.version = slot.gradient._version
+            if slot.takes_gradient and slot.tensor.requires_grad:
+                slot.lend_gradient()
+            else:
+                slot.tensor.grad = None
 
     # ---- from the vectors ----------------------------------------------------------------
 
     def landed(self) -> None:
         """The vector has changed."""
-        if self._stay and [t.data_ptr() for t in self._tensors] == self._addresses:
-            torch._foreach_zero_(self._bumps)
-        else:
-            self._scatter(keep_anchors=self._local)
+        moved = self._moved(self._slots)
+        torch._foreach_zero_([slot.bump for slot in self._slots])
+        if moved:
+            self._scatter(moved)
+        self._keep()
 
-    def _scatter(self, keep_anchors: bool) -> None:
-        bumps, moved = [], []
+    def _scatter(self, moved: List[Slot]) -> None:
+        copied = []
         with torch.no_grad():
-            for slot in self._slots:
-                if slot.bump is not None and not slot.in_place:
-                    # The program gave it other memory since.
-                    self.copied["parameter:replaced"] += slot.value.numel() * 4
-                    slot.try_view()
-                if slot.in_place:
-                    bumps.append(slot.bump)
-                else:
-                    moved.append(slot)
-            if bumps:
-                torch._foreach_zero_(bumps)
-            self._staging.to_device([(slot.tensor, slot.value) for slot in moved])
             for slot in moved:
+                slot.check_shape()
+                slot.leave(self._parameters)
+                slot.was_copied = not slot.can_be_view
                 self.copied["parameter:" + slot.path()] += slot.value.numel() * 4
-                if slot.tensor.dtype in _LOSSY and (keep_anchors
-                                                    or slot.kind is Kind.STATISTIC):
+                if slot.was_copied:
+                    copied.append(slot)
+                else:
+                    slot.lend_value()  # the program gave it other memory since
+            self._staging.to_device([(slot.tensor, slot.value) for slot in copied])
+            for slot in copied:
+                if slot.tensor.dtype in _LOSSY and (self._local or slot.kind is Kind.STATISTIC):
                     slot.anchor = slot.tensor.detach().to("cpu", copy=True)
 
     # ---- evaluation ----------------------------------------------------------------------
@@ -240,7 +249,7 @@ class TorchBinding:
         """The vector holds other values for a while; what is no view gets them too. Returns
         what put_back() needs."""
         self._are_views = False  # evaluate() is the program's
-        moved = [slot for slot in self._slots if not slot.in_place]
+        moved = self._moved(self._slots)
         with torch.no_grad():
             kept = [slot.tensor.detach().clone() for slot in moved]
             self._staging.to_device([(slot.tensor, slot.value) for slot in moved])
@@ -250,3 +259,8 @@ class TorchBinding:
         with torch.no_grad():
             for slot, value in kept:
                 slot.tensor.copy_(value)
+            # evaluate() may have cast the model and back.
+            before = {slot.number for slot, _ in kept}
+            self._scatter([slot for slot in self._moved(self._slots)
+                           if slot.number not in before])
+        self._keep()

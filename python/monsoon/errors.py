@@ -80,6 +80,11 @@ class JobEnded(NotNow):
     had, or was not to be loaded (join(on_ended=...))."""
 
 
+class ModelChanged(NotNow):
+    """The program has made another model of the one that it joined with, or has changed values
+    that would be lost; the names of the tensors are in the message."""
+
+
 class VersionsDiffer(NotNow):
     """Package, library or cluster are of different versions; the message has both."""
 

@@ -26,8 +26,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          evaluate: Optional[Evaluate] = None, evaluate_every: Optional[float] = None,
          checkpoint: Optional[Checkpoint] = None, divergence: Optional[str] = None,
          block_examples: Optional[int] = None, programs: Optional[int] = None,
-         tables: Sequence[Table] = (), group: Any = None, create: bool = True,
-         on_ended: str = "load",
+         tables: Sequence[Table] = (), group: Any = None, frozen: str = "local",
+         in_place: str = "refuse", create: bool = True, on_ended: str = "load",
          token: Optional[str] = None, log_file: Optional[str] = None,
          connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
@@ -61,6 +61,11 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     tables: Table(...)s beside the model, for job.fetch_rows() and push_rows(); a module's
       Embeddings are found. A job with tables pushes gradients: not with Local or group.
     group: a process group of torch.distributed (gloo) that is one replica: rank 0 joins.
+    frozen: "local": parameters of a module that need no gradient stay in this process. "shards":
+      they are the job's, as if they had no gradient in any step, and may be thawed later.
+    in_place: with an optimizer of the shards, what the program itself writes to parameters
+      (clamp_(), max_norm, load_state_dict()) would be thrown away by the next landing. "refuse":
+      it gets ModelChanged, with their names. "ignore": it is thrown away.
     create: False raises JobNotFound where there is no such job.
     on_ended: what follows where the newest job of this name has ended before this program came.
       "load": its model is loaded, if it has succeeded, with a line on stderr; blocks() and
@@ -90,7 +95,10 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         checkpoint=checkpoint, divergence=divergence, block_examples=block_examples)
     settings.check()
     _ended.check(on_ended)
-    model, layout, binding = _bound(model, tables, isinstance(optimizer, Local), group)
+    local_steps = isinstance(optimizer, Local)
+    _check_words(frozen, in_place, local_steps)
+    model, layout, binding = _bound(model, frozen == "shards", local_steps, in_place == "ignore")
+    _add_tables(layout, tables, "Local" if local_steps else "group" if group is not None else "")
     address = _address(coordinator)
 
     def replica(text: str) -> Any:
@@ -104,30 +112,14 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
                batch=batch, evaluate=evaluate, address=address)
 
 
-def _bound(model: Any, tables: Sequence[Table], local_steps: bool, group: Any
-           ) -> Tuple[Any, layouts.Layout, Any]:
-    """The model whose tensors travel, their layout, and what binds it to a replica."""
-    if layouts.is_torch_module(model):
-        from .binding import TorchBinding
-        # Names are those of the model itself, so that programs with and without DDP meet.
-        if type(model).__name__ in ("DistributedDataParallel", "DataParallel"):
-            model = model.module
-        layout = layouts.of_module(model)
-        binding: Any = TorchBinding(model, layout, local_steps)
-    elif isinstance(model, dict):
-        from .numpy_binding import NumpyBinding
-        layout = layouts.of_arrays(model)
-        binding = NumpyBinding(model, layout)
-    else:
-        raise InvalidArgument(f"model is a {type(model).__name__}; give a torch module or a dict "
-                              "of names to arrays")
+def _add_tables(layout: layouts.Layout, tables: Sequence[Table], other: str) -> None:
+    """`other`: what cannot be with tables."""
     layout.tables += tables
     layout.tables_text = text_of(layout.tables)
-    if layout.tables and (local_steps or group is not None):
+    if layout.tables and other:
         raise InvalidArgument("rows of tables are pushed as gradients, step by step: "
-                              f"{'Local' if local_steps else 'group'} cannot be with "
+                              f"{other} cannot be with "
                               f"{', '.join(repr(table.name) for table in layout.tables)}")
-    return model, layout, binding
 
 
 def _connector(replica: Callable[[str], Any], group: Any) -> Callable[[str], Any]:
@@ -136,6 +128,31 @@ def _connector(replica: Callable[[str], Any], group: Any) -> Callable[[str], Any
         return replica
     from .group import GroupReplica
     return lambda text: GroupReplica(group, lambda: replica(text))
+
+
+def _bound(model: Any, with_frozen: bool, local_steps: bool, ignore: bool) -> Any:
+    """The model itself, its layout and its binding."""
+    if layouts.is_torch_module(model):
+        from .binding import TorchBinding
+        model = layouts.unwrapped(model)
+        layout = layouts.of_module(model, with_frozen)
+        return model, layout, TorchBinding(model, layout, local_steps, ignore)
+    if isinstance(model, dict):
+        from .numpy_binding import NumpyBinding
+        layout = layouts.of_arrays(model)
+        return model, layout, NumpyBinding(model, layout, local_steps, ignore)
+    raise InvalidArgument(f"model is a {type(model).__name__}; give a torch module or a dict of "
+                          "names to arrays")
+
+
+def _check_words(frozen: str, in_place: str, local_steps: bool) -> None:
+    for name, word, words in (("frozen", frozen, ("local", "shards")),
+                              ("in_place", in_place, ("refuse", "ignore"))):
+        if word not in words:
+            raise InvalidArgument(f"{name}={word!r}: there are {', '.join(words)}")
+    if local_steps and in_place == "ignore":
+        raise InvalidArgument("in_place='ignore' means nothing with Local(...), whose differences "
+                              "have all changes of the program")
 
 
 def _address(coordinator: Optional[str]) -> Callable[[], str]:

@@ -57,6 +57,25 @@ def is_torch_module(model: Any) -> bool:
                for c in type(model).__mro__)
 
 
+# What these put around a module, or into its names, is no part of the model.
+_WRAPS = {"DistributedDataParallel": "module", "DataParallel": "module",
+          "OptimizedModule": "_orig_mod"}
+_WRAP_NAMES = ("_orig_mod", "_checkpoint_wrapped_module")
+
+
+def unwrapped(model: Any) -> Any:
+    """The model itself, without DDP, DataParallel and torch.compile() around it, so that
+    programs with and without them meet under the same names."""
+    while type(model).__name__ in _WRAPS:
+        model = getattr(model, _WRAPS[type(model).__name__])
+    return model
+
+
+def _path(prefix: str, name: str) -> str:
+    parts = [*prefix.split("."), name] if prefix else [name]
+    return ".".join(part for part in parts if part not in _WRAP_NAMES)
+
+
 def _checked(layout: Layout) -> Layout:
     for entry in layout.entries:
         for name in [entry.name, *entry.aliases]:
@@ -91,9 +110,9 @@ def of_arrays(arrays: Mapping[str, Any]) -> Layout:
     return _checked(Layout(list(entries.values())))
 
 
-def of_module(module: Any) -> Layout:
-    """The layout of a torch module: parameters that need a gradient, then the buffers of
-    floating point that are saved with it, by the names of its state_dict.
+def of_module(module: Any, with_frozen: bool = False) -> Layout:
+    """The layout of a torch module: parameters that need a gradient (with_frozen: all), then
+    the buffers of floating point that are saved with it, by the names of its state_dict.
 
     Tied weights (one Parameter under several names) are one tensor with aliases. Raises
     UnsupportedTensor, with the name, for sparse, complex, quantised and unmade ones, and for
@@ -102,13 +121,14 @@ def of_module(module: Any) -> Layout:
     entries: Dict[int, Entry] = {}
     memory: Dict[int, str] = {}
     local: List[str] = []
-    saved = _saved_buffers(module)
+    saved = saved_buffers(module)
     # Backward adds sparse gradients to dense ones without a word.
-    sparse = {f"{prefix}.weight" if prefix else "weight" for prefix, part in module.named_modules()
+    sparse = {_path(prefix, "weight") for prefix, part in module.named_modules()
               if getattr(part, "sparse", False) is True}
-    for name, tensor, place in _named(module):
+    for name, tensor, place in named_tensors(module):
         is_buffer = place is not None
-        if not is_buffer and not tensor.requires_grad:
+        if not is_buffer and not (tensor.requires_grad or (
+                with_frozen and tensor.dtype.is_floating_point)):
             local.append(name)
             continue
         if is_buffer and (name not in saved or not tensor.dtype.is_floating_point):
@@ -135,11 +155,11 @@ def of_module(module: Any) -> Layout:
 
 def tables_of(module: Any) -> List[Any]:
     """Of the module's Embeddings (embedding.py), each once, by the names of the modules."""
-    return [part.name_table(name or "rows") for name, part in module.named_modules()
+    return [part.name_table(_path("", name) or "rows") for name, part in module.named_modules()
             if hasattr(part, "monsoon_table")]
 
 
-def _named(module: Any) -> Any:
+def named_tensors(module: Any) -> Any:
     """(name, tensor, place of a buffer) in the order of the modules, parameters first; each
     name of a tied one."""
     for wanted in ("_parameters", "_buffers"):
@@ -147,15 +167,16 @@ def _named(module: Any) -> Any:
             for name, tensor in getattr(part, wanted).items():
                 if tensor is not None:
                     place = (part._buffers, name) if wanted == "_buffers" else None
-                    yield (f"{prefix}.{name}" if prefix else name), tensor, place
+                    yield _path(prefix, name), tensor, place
 
 
-def _saved_buffers(module: Any) -> frozenset:
+def saved_buffers(module: Any) -> frozenset:
+    """The names of buffers that state_dict() has."""
     names = []
     for prefix, part in module.named_modules(remove_duplicate=False):
-        for name in part._buffers:
+        for name in part._buffers.keys():  # TorchScript has a dict of its own
             if name not in part._non_persistent_buffers_set:
-                names.append(f"{prefix}.{name}" if prefix else name)
+                names.append(_path(prefix, name))
     return frozenset(names)
 
 

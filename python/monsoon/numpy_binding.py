@@ -7,9 +7,13 @@ from typing import Any, Counter, Dict, List, Mapping, MutableMapping, Optional
 
 import numpy
 
-from .errors import InvalidArgument
+from .errors import InvalidArgument, ModelChanged
 from .layout import Layout
 from .replica import Replica
+from .witness import Witness, refusal
+
+_LOCAL_WAY = ("Take optimizer=ms.Local(None, every=...), with which the loop moves the arrays "
+              "itself;")
 
 
 class NumpyBinding:
@@ -18,11 +22,15 @@ class NumpyBinding:
     A float32 array's place in the dict gets a view of the vector: the loop reads parameters
     from the dict, and sees each landing there. An array of another type stays and is
     written to (path "parameter:float64"); a read-only one of another type is refused.
-    `gradients` are views of the gradient, by name.
+    `gradients` are views of the gradient, by name. `local_steps`: the program moves the
+    parameters; `ignore`: what else writes to them is not looked for.
     """
 
-    def __init__(self, model: MutableMapping[str, Any], layout: Layout) -> None:
+    def __init__(self, model: MutableMapping[str, Any], layout: Layout, local_steps: bool = False,
+                 ignore: bool = False) -> None:
         self._model, self._layout = model, layout
+        self._looks = not local_steps and not ignore
+        self._witness: Optional[Witness] = None  # None: the program may write
         self.copied: Counter[str] = collections.Counter()
         self.missing = 0
         self.gradients: Dict[str, numpy.ndarray] = {}
@@ -51,6 +59,32 @@ class NumpyBinding:
                 self._others.append(entry.name)
                 self._aliases_of_others += entry.aliases
         self._gradient = replica.gradient
+        if self._looks:
+            bounds = [(entry.name, offset, offset + entry.size)
+                      for entry, offset in zip(self._layout.entries, replica.offsets)]
+            self._witness = Witness(replica.parameters[:bounds[-1][2]], bounds)
+            self._witness.keep()
+
+    def look(self) -> None:
+        """Before a step counts, and before anything may land. Raises ModelChanged where the
+        next landing would throw values away."""
+        gone = [name for name in self._views if self._model.get(name) is None]
+        if gone:
+            raise ModelChanged(f"model[{gone[0]!r}] is gone; the job has it since it was joined")
+        if self._witness is None:
+            return
+        names = self._witness.changed()
+        for name, view in self._views.items():
+            array = self._model[name]
+            if array is not view and name not in self._aliases_of_others and name not in names:
+                if not _same(array, view):
+                    names.append(name)
+        if names:
+            raise ModelChanged(refusal(names, _LOCAL_WAY))
+
+    def _keep(self) -> None:
+        if self._witness is not None:
+            self._witness.keep()
 
     def collect_parameters(self) -> None:
         """Before a due step with local steps: what lies elsewhere goes to the vector."""
@@ -110,6 +144,7 @@ class NumpyBinding:
                 self._count("parameter", self._model[name], view)
             elif name not in self._aliases_of_others:
                 self._model[name] = view
+        self._keep()
 
     def _count(self, what: str, array: Any, view: numpy.ndarray) -> None:
         dtype = getattr(array, "dtype", "replaced")
@@ -133,3 +168,10 @@ class NumpyBinding:
             self._model[name] = place
             if values is not None:
                 place[...] = values
+
+
+def _same(array: Any, view: numpy.ndarray) -> bool:
+    """Whether an array that is no view has the view's values, as far as its type has them."""
+    found = numpy.asarray(array)
+    return found.shape == view.shape and bool(
+        numpy.array_equal(found, view.astype(found.dtype), equal_nan=True))

@@ -49,6 +49,7 @@ class Training:
         the job has ended, or none is to be had before those drawn are counted."""
         self._handle(self.rows.take_late())
         while not self.ended and self.draws.peek() is None:
+            self._binding.look()
             batches, event = self.replica.draw()
             self._handle(event)
             if batches:
@@ -115,6 +116,7 @@ class Training:
             self._handle(self.rows.take_late())
             if batches is None:
                 batches = self._in_hand()
+            self._binding.look()
             count = self.draws.count(batches)
             self.discarded += batches - count
             if count:
