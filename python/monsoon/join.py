@@ -12,7 +12,8 @@ from .job import Job
 from .local import Local, Optimizer
 from .membership import become_member
 from .replica import Replica
-from .settings import Checkpoint, Settings
+from .schedules import Plateau
+from .settings import Checkpoint, EarlyStop, Settings
 from .tables import Table, text_of
 
 
@@ -20,7 +21,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          epochs: Optional[float] = None, batch: Optional[int] = None,
          examples: Optional[int] = None, data: Optional[Sized] = None, seed: int = 0,
          max_steps: Optional[int] = None, max_seconds: Optional[float] = None,
-         target_accuracy: Optional[float] = None, n_fetch: Optional[int] = None,
+         target_accuracy: Optional[float] = None, early_stop: Optional[EarlyStop] = None,
+         plateau: Optional[Plateau] = None, n_fetch: Optional[int] = None,
          n_push: Optional[int] = None, overlap: bool = True, push_format: str = "float32",
          fetch_format: str = "float32", top_k_share: Optional[float] = None,
          evaluate: Optional[Evaluate] = None, evaluate_every: Optional[float] = None,
@@ -43,8 +45,10 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       the job's, if the job begins with this program; else it gets the job's.
     optimizer: of the shards (SGD and those beside it in monsoon.optimizers), or Local(...).
     epochs, max_steps (of all programs together), max_seconds, target_accuracy (in (0, 1],
-      needs evaluate): the job ends at the first of those that are given; at least one is
-      needed, but for steps(), which has no epochs.
+      needs evaluate), early_stop (EarlyStop(patience=5)): the job ends at the first of those that
+      are given; at least one is needed, but for steps(), which has no epochs.
+    plateau: Plateau(factor=0.5, patience=2), a rate of the shards' optimizer that falls where the
+      test figure has not become better.
     batch: samples of a step. examples: how many there are, or `data`, whose len() it is. Both
       may be given to blocks() instead. seed: of the data's order.
     n_fetch, n_push: steps between two fetches, and between two pushes of the gradients' sum.
@@ -92,7 +96,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         max_seconds=max_seconds, target_accuracy=target_accuracy, seed=seed, n_fetch=n_fetch,
         n_push=n_push, overlap=overlap, push_format=push_format, fetch_format=fetch_format,
         top_k_share=top_k_share, evaluates=evaluate is not None, evaluate_every=evaluate_every,
-        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples)
+        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples,
+        early_stop=early_stop, plateau=plateau)
     settings.check()
     _ended.check(on_ended)
     local_steps = isinstance(optimizer, Local)

@@ -5,6 +5,7 @@ number is of all pushes until the job's end, which must be given by epochs or ma
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, Dict, Optional, Union
 
 from .errors import InvalidArgument
@@ -83,6 +84,42 @@ class WarmUp:
 
     def text(self) -> Dict[str, Any]:
         return {"warm_up_pushes": self.pushes, "warm_up_share": self.share}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plateau:
+    """join(plateau=...): factor ** n, not below min_factor, with n how often the test figure, "loss"
+    or "accuracy", has not become better than its best by min_change in `patience` evaluations in a
+    row. Of the shards' optimizer, with Local of the outer one; beside it a schedule may warm up."""
+
+    factor: float = 0.5
+    patience: int = 2
+    min_change: float = 0.0
+    min_factor: float = 0.0
+    figure: str = "loss"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.factor < 1:
+            raise InvalidArgument(f"{self}: factor is in (0, 1)")
+        if not 0 <= self.min_factor < 1:
+            raise InvalidArgument(f"{self}: min_factor is in [0, 1)")
+        check_figure(self)
+
+    def text(self) -> Dict[str, Any]:
+        return {"factor": float(self.factor), "patience": int(self.patience),
+                "min_change": float(self.min_change) or None,
+                "min_factor": float(self.min_factor) or None,
+                "by_accuracy": True if self.figure == "accuracy" else None}
+
+
+def check_figure(rule: Any) -> None:
+    """Of what counts evaluations without a better figure: Plateau and EarlyStop."""
+    if rule.figure not in ("loss", "accuracy"):
+        raise InvalidArgument(f"{rule}: figure is \"loss\" or \"accuracy\"")
+    if isinstance(rule.patience, bool) or int(rule.patience) != rule.patience or rule.patience < 1:
+        raise InvalidArgument(f"{rule}: patience is a number of evaluations, at least 1")
+    if not 0 <= rule.min_change < math.inf:
+        raise InvalidArgument(f"{rule}: min_change is finite and at least 0")
 
 
 Schedule = Union[StepSchedule, CosineSchedule, WarmUp]

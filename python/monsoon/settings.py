@@ -9,6 +9,7 @@ from . import _text
 from .errors import InvalidArgument
 from .local import Local, Optimizer
 from .optimizers import ShardOptimizer
+from .schedules import Plateau, WarmUp, check_figure
 
 _FORMATS = {"float32": None, "bfloat16": "BFLOAT16", "float16": "FLOAT16", "int8": "INT8",
             "top_k": "TOP_K", "int4": "INT4", "top_k_2bit": "TOP_K_2BIT"}
@@ -35,6 +36,23 @@ class Checkpoint:
                 "keep_best": None if best is None else _text.Token(best)}
 
 
+@dataclasses.dataclass(frozen=True)
+class EarlyStop:
+    """join(early_stop=...): the job ends, as succeeded, when the test figure, "loss" or "accuracy",
+    has not become better than its best by min_change in `patience` evaluations in a row."""
+
+    figure: str = "loss"
+    patience: int = 5
+    min_change: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_figure(self)
+
+    def text(self) -> Dict[str, Any]:
+        return {"metric": _text.Token(str(_MEASURES[self.figure])), "patience": int(self.patience),
+                "min_change": float(self.min_change) or None}
+
+
 @dataclasses.dataclass
 class Settings:
     """What all programs of a job must agree on; join() says what each field means."""
@@ -58,6 +76,8 @@ class Settings:
     divergence: Optional[str] = None
     block_examples: Optional[int] = None
     programs: Optional[int] = None
+    early_stop: Optional[EarlyStop] = None
+    plateau: Optional[Plateau] = None
 
     def check(self) -> None:
         """Raises InvalidArgument for what no coordinator needs to be asked about."""
@@ -79,6 +99,31 @@ class Settings:
             raise InvalidArgument(f"programs is {self.programs!r}; it must be 1 to 4096")
         if self.evaluate_every is not None and not self.evaluates:
             raise InvalidArgument("evaluate_every needs evaluate=, the function that evaluates")
+        if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
+            raise InvalidArgument(f"target_accuracy is {self.target_accuracy!r}; it is a share in "
+                                  "(0, 1], 0.9 for 90 per cent")
+        self._check_figures()
+
+    def _check_figures(self) -> None:
+        for name, kind in (("early_stop", EarlyStop), ("plateau", Plateau)):
+            rule = getattr(self, name)
+            if rule is None:
+                continue
+            if not isinstance(rule, kind):
+                raise InvalidArgument(f"{name} is a {type(rule).__name__}; give "
+                                      f"monsoon.{kind.__name__}(patience=3)")
+            if not self.evaluates or self.evaluate_every is None:
+                raise InvalidArgument(f"{name} counts evaluations while the job trains: give "
+                                      "evaluate= and evaluate_every= (epochs)")
+        if self.plateau is None:
+            return
+        optimizer = self.optimizer.outer if isinstance(self.optimizer, Local) else self.optimizer
+        if optimizer is None:
+            raise InvalidArgument("plateau is of an optimizer on the shards: give Local(outer=...), "
+                                  "or a scheduler of torch to Local")
+        if optimizer.schedule is not None and not isinstance(optimizer.schedule, WarmUp):
+            raise InvalidArgument(f"plateau and {optimizer.schedule!r} both lower the rate; give one "
+                                  "(WarmUp goes with either)")
 
     def _downpour(self) -> Dict[str, Any]:
         push, fetch = _FORMATS[self.push_format], _FORMATS[self.fetch_format]
@@ -94,18 +139,22 @@ class Settings:
             fields.update(self.optimizer.text())
         else:
             fields["optimizer"] = self.optimizer.text()
+        if self.plateau is not None:
+            schedule = fields["optimizer"]["schedule"] or {}
+            fields["optimizer"]["schedule"] = {"plateau": self.plateau.text(), **schedule}
         return fields
 
     def job(self, examples: Optional[int], batch: int) -> str:
         """The job file. `examples` None: samples without numbers, of unknown length. Raises
         InvalidArgument for a job without an end."""
-        ends = (self.epochs, self.max_steps, self.max_seconds, self.target_accuracy)
+        ends = (self.epochs, self.max_steps, self.max_seconds, self.target_accuracy,
+                self.early_stop)
         if examples is None and self.epochs is not None:
             raise InvalidArgument("data of unknown length have no epochs: leave epochs out, and "
                                   "the job ends when its programs have no more")
         if examples is not None and all(end is None for end in ends):
-            raise InvalidArgument("the job has no end: give epochs, max_steps, max_seconds or "
-                                  "target_accuracy to join()")
+            raise InvalidArgument("the job has no end: give epochs, max_steps, max_seconds, "
+                                  "target_accuracy or early_stop to join()")
         joiners: Dict[str, Any] = {"unnumbered": True} if examples is None else {
             "examples": int(examples)}
         every = None if self.evaluate_every is None else {
@@ -113,7 +162,8 @@ class Settings:
         stop = {"epochs": None if self.epochs is None else float(self.epochs),
                 "steps": self.max_steps,
                 "seconds": None if self.max_seconds is None else float(self.max_seconds),
-                "target_accuracy": self.target_accuracy}
+                "target_accuracy": self.target_accuracy,
+                "early": None if self.early_stop is None else self.early_stop.text()}
         return _text.write({
             "name": self.name,
             "train": {"joiners": joiners},
@@ -121,7 +171,7 @@ class Settings:
             "seed": int(self.seed) or None,
             "batch_size": int(batch),
             "downpour": self._downpour(),
-            "stop": stop if any(end is not None for end in ends) else None,
+            "stop": stop if any(end is not None for end in stop.values()) else None,
             "evaluation": every,
             "block_examples": self.block_examples,
             "checkpoint": None if self.checkpoint is None else self.checkpoint.text(),

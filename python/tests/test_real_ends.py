@@ -56,3 +56,14 @@ def test_a_client_takes_names(cluster, client, tmp_path):  # noqa: F811
         client.describe("nobody")
     with pytest.raises(ms.JobNotFound):
         client.delete("named")
+
+
+def test_an_early_stop_ends_and_a_plateau_lowers_the_rate(cluster, client):  # noqa: F811
+    losses = iter([0.5] + [0.6] * 20)
+    _, _, steps = train(cluster.address, "early", epochs=None, evaluate=lambda model: next(losses),
+                        evaluate_every=1, early_stop=ms.EarlyStop(patience=4),
+                        plateau=ms.Plateau(0.5, patience=2, min_factor=0.25))
+    told = client.describe("early")
+    assert told["state"] == "SUCCEEDED" and steps == 50
+    assert "has not become better in 4 evaluations" in told["reason"]
+    assert [event for event in told["events"] if event["kind"] == "rate_reduced"]
