@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Mapping, Optional, T
 
 import numpy
 
-from . import errors, evaluation
+from . import errors, evaluation, model_file
 from ._loops import Blocks, Steps, accumulate, agreed
 from .layout import Layout
 from .local import Local
@@ -270,12 +270,16 @@ class Job:
         return Stats(**told, missing_gradients=self._binding.missing, discarded=discarded,
                      bytes_copied=dict(self._binding.copied), local=list(self._layout.local))
 
-    def export(self, path: str, best: bool = False) -> str:
+    def export(self, path: str, best: bool = False, whole: bool = True) -> str:
         """Writes the job's model to `path`, .npz or .safetensors, from the shards; also while
-        it trains. `best`: the state that evaluated best (Checkpoint(keep_best=...)).
-        Tensors named in stats.local are not in it. Returns the path."""
+        it trains. `best`: the state that evaluated best (Checkpoint(keep_best=...)). `whole`:
+        with what stats.local names, as it is here, and all names of tied tensors, so that it
+        loads with strict=True; else the job's tensors alone. Returns the path."""
         from .client import Client
-        return Client(self._address()).export(self.id, path, best=best)
+        Client(self._address()).export(self.id, path, best=best)
+        if whole:
+            model_file.complete(path, self._layout, self._model)
+        return path
 
     def state_dict(self) -> Dict[str, Any]:
         """What of the training is this process's own: the states of Local's optimizer, scaler

@@ -1,5 +1,5 @@
-"""One of the processes that run the idioms: idioms_program.py ADDRESS NUMBER COUNT. A line of JSON for
-each case: the idiom's name, the way, and what came of it."""
+"""One of the processes that run the idioms: idioms_program.py ADDRESS NUMBER COUNT. A line of JSON
+for each case: the idiom's name, the way, and what came of it."""
 
 import json
 import sys
@@ -16,4 +16,5 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     address, number, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     for name, way in idioms.cases()[number::count]:
-        print(json.dumps([name, way, idioms.outcome(idioms.IDIOMS[name], way, address)]), flush=True)
+        outcome = idioms.outcome(idioms.IDIOMS[name], way, address)
+        print(json.dumps([name, way, outcome]), flush=True)

@@ -32,10 +32,10 @@ def outcomes():
     before = _library.use(None)
     environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE}", "OMP_NUM_THREADS": "1"}
     with ms.local_cluster(ps=2) as running:
+        script = str(HERE / "idioms_program.py")
         programs = [subprocess.Popen(
-            [sys.executable, str(HERE / "idioms_program.py"), running.address, str(i), str(PROGRAMS)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for i in range(PROGRAMS)]
+            [sys.executable, script, running.address, str(i), str(PROGRAMS)], env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(PROGRAMS)]
         try:
             out = [program.communicate(timeout=2 * DEADLINE_S) for program in programs]
         finally:
