@@ -4,6 +4,7 @@ import copy
 import warnings
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.utils import parametrize, prune
 
@@ -256,6 +257,17 @@ class Recurrent(nn.Module):
         return self.out(self.cells(x.view(-1, 3, 2))[0][:, -1])
 
 
+def through_ddp(**how):
+    def run(loop):
+        if not dist.is_initialized():
+            dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        wrapped = nn.parallel.DistributedDataParallel(loop.model, **how)
+        for n in loop.steps():
+            loop.loss(n, wrapped).backward()
+            loop.step()
+    return run
+
+
 def flatten(loop, n):
     loop.model.cells.flatten_parameters()
 
@@ -266,6 +278,8 @@ idiom("wraps", "compiled and parallel", settings={
     "wrap": lambda m: nn.DataParallel(OptimizedModule(m))})
 idiom("wraps", "compiled", settings={"wrap": lambda m: torch.compile(m, backend="eager")},
       needs=hasattr(torch, "compile"))
+idiom("wraps", "DDP within the block", loop=through_ddp())
+idiom("wraps", "DDP whose gradients are its buckets", loop=through_ddp(gradient_as_bucket_view=True))
 idiom("wraps", "a layer compiled", model=inner_compiled)
 idiom("wraps", "scripted", model=lambda: torch.jit.script(make()), tolerance=1e-5)
 idiom("wraps", "traced", model=lambda: torch.jit.trace(make(), X[:4]), tolerance=1e-5)
