@@ -34,7 +34,7 @@ class Slot:
         self.value, self.gradient = self._over(parameters), self._over(gradient)
         self._geometry = self._geometry_of(self.value)
         self.gradient_address = self.gradient.data_ptr()
-        self.lent: Optional[Any] = None  # the gradient that the tensor was given
+        self.lent: Any = None            # the gradient that the tensor was given
         self.version = 0                 # of `lent` when it was read last
         self.was_copied = False          # at the last landing: the tensor is no view
         self.anchor: Optional[Any] = None

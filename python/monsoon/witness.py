@@ -29,7 +29,7 @@ class Witness:
         self._kept = bytearray(4 * size)
         self._kept_bits = numpy.frombuffer(self._kept, numpy.uint32)
         self._begin = 0
-        self._bytes = memoryview(vector).cast("B")
+        self._bytes = vector.data.cast("B")
         spread = [numpy.linspace(begin, end - 1, _SAMPLES).astype(numpy.int64)
                   for _, begin, end in bounds]
         self._spread = numpy.unique(numpy.concatenate(spread)) if not self.sees_all else None
