@@ -162,6 +162,10 @@ idiom("gradients", "grad = None for a layer",
       before=at(2, lambda m: setattr(m[2].weight, "grad", None)))
 idiom("gradients", "torch.autograd.grad", loop=of_autograd_grad)
 idiom("gradients", "noise on gradients", before=noise)
+idiom("gradients", "a penalty's gradient added by hand",
+      before=each(lambda p: p.grad.data.add_(0.01 * torch.sign(p.data))))
+idiom("gradients", "zero where weights are small",
+      before=each(lambda p: p.grad.masked_fill_(p.detach().abs() < 0.1, 0.0)))
 idiom("gradients", "hooks of tensors", model=hooked)
 idiom("gradients", "hooks of modules", model=hooked_modules)
 idiom("gradients", "clip_grad_norm_",

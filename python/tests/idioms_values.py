@@ -82,6 +82,8 @@ idiom("in place", "decay by hand", after=each(lambda p: p.data.mul_(0.99)), shar
 idiom("in place", "a row normalised", after=at(
     3, lambda m: m[0].weight.data[1].div_(m[0].weight.data[1].norm())),
       shards=r"0\.weight was changed")
+idiom("in place", "weights masked after each step", shards=CHANGED,
+      after=each(lambda p: p.data.mul_(p.data.abs() > 0.05)))
 idiom("in place", "nn.init in the middle", after=at(3, lambda m: nn.init.zeros_(m[4].bias)),
       shards=r"4\.bias was changed")
 idiom("in place", "written through NumPy", after=each(numpy_write), shards=CHANGED)
@@ -164,7 +166,18 @@ def swapped(back, way):
     return run
 
 
+def through_state(loop, n):
+    """state_dict() is no copy: what is written to it is written to the model."""
+    state = loop.model.state_dict()
+    kept = copy.deepcopy(state)
+    for value in state.values():
+        value.mul_(0.9)
+    for name, value in state.items():
+        value.copy_(kept[name])
+
+
 for _way in ("pointers", "copies"):
     idiom("averages", f"EMA in and out by {_way}", after=swapped(True, _way))
     idiom("averages", f"EMA in for good by {_way}", after=swapped(False, _way), shards=CHANGED)
 idiom("averages", "AveragedModel", loop=averaged)
+idiom("averages", "an average through views of the state", after=through_state)
