@@ -10,6 +10,7 @@ backward through a graph from before fails in place of being wrong.
 from __future__ import annotations
 
 import collections
+import warnings
 from typing import Any, Counter, List, Optional, Sequence, Tuple
 
 import torch
@@ -68,6 +69,17 @@ class TorchBinding:
             self._keep()
         if not self._local:
             self.zero_gradients()
+
+    def look_at_optimizer(self, optimizer: Any) -> None:
+        """Warns of parameters that Local's optimizer steps and the model does not have."""
+        ours = set(map(id, self._module.parameters()))
+        strange = [str(tuple(p.shape)) for group in getattr(optimizer, "param_groups", ())
+                   for p in group["params"] if id(p) not in ours]
+        if strange:
+            warnings.warn(f"Local's optimizer steps {len(strange)} parameters that the model does "
+                          f"not have, of shape {', '.join(strange[:3])}: they stay in this "
+                          "process, and differ from those of other programs. Put them into the "
+                          "module that is joined", stacklevel=5)
 
     # ---- what the program has done -------------------------------------------------------
 

@@ -65,6 +65,9 @@ class NumpyBinding:
             self._witness = Witness(replica.parameters[:bounds[-1][2]], bounds)
             self._witness.keep()
 
+    def look_at_optimizer(self, optimizer: Any) -> None:
+        """The loop moves arrays itself, or by whatever has a step()."""
+
     def look(self) -> None:
         """Before a step counts, and before anything may land. Raises ModelChanged where the
         next landing would throw values away."""

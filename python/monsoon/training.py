@@ -40,6 +40,8 @@ class Training:
         for advice in getattr(self.replica, "warnings", ()):
             warnings.warn(f"job {self.replica.job_id}: {advice}", stacklevel=4)
         self._binding.attach(self.replica)
+        if self._local is not None:
+            self._binding.look_at_optimizer(self._local.optimizer)
         self._handle(self.replica.begin())
 
     # ---- batches -------------------------------------------------------------------------

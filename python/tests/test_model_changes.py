@@ -212,6 +212,16 @@ def test_what_is_frozen_has_no_gradient_and_may_be_thawed(library):
     assert library.absent == [[0, 1], [0, 1], [], []] and job.stats.missing_gradients == 2
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_parameters_that_only_the_optimizer_has_are_warned_of(library, recwarn, others):
+    model, extra = make_model(), [torch.nn.Parameter(torch.ones(7))] * others
+    optimizer = torch.optim.SGD([*model.parameters(), *extra], lr=0.1)
+    with join(model, optimizer=ms.Local(optimizer), examples=20, batch=2):
+        pass
+    found = [str(w.message) for w in recwarn if "does not have" in str(w.message)]
+    assert len(found) == others and all("of shape (7,)" in text for text in found)
+
+
 @pytest.mark.parametrize("how, said", [
     ({"frozen": "no"}, "frozen='no': there are local, shards"),
     ({"in_place": "keep"}, "in_place='keep': there are refuse, ignore"),
