@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from typing import Deque, Iterable, Optional
 
 from .errors import NotNow
@@ -45,6 +46,12 @@ class Draws:
         """A loop was left early and begins anew: what it had in hand is delivered again."""
         self._delivered = 0
         self._stale = 0
+
+    def samples(self, batches: int) -> Optional[int]:
+        """In the oldest of those in hand; None where a lost session has taken some away."""
+        if self._stale or batches > len(self._drawn):
+            return None
+        return sum(len(batch.samples) for batch in itertools.islice(self._drawn, batches))
 
     def count(self, batches: int) -> int:
         """A step counts so many of those in hand, oldest first; how many of them this

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from typing import Any, Callable, Dict, Iterator, Mapping, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Union
 
 import numpy
 
+from ._figures import Wanted, number
 from .errors import InvalidArgument
 
 Evaluate = Callable[[Any], Union[float, Mapping[str, Any], None]]
@@ -36,11 +37,7 @@ def metrics(result: Any) -> Dict[str, float]:
         if not isinstance(name, str) or not 1 <= len(name) <= 64 or not name.isprintable():
             raise InvalidArgument(f"evaluate() named a figure {name!r}; a name has 1 to 64 "
                                   "printable characters")
-        try:
-            numbers[name] = float(value)
-        except (TypeError, ValueError) as error:
-            raise InvalidArgument(f"evaluate() gave {name}={value!r}; it must be one "
-                                  "number") from error
+        numbers[name] = number(f"evaluate()'s {name}", value)
     return numbers
 
 
@@ -77,6 +74,20 @@ def _eval_mode(model: Any) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
+
+
+def checked(evaluate: Optional[Evaluate], settings: Any) -> Optional[Evaluate]:
+    """The same, with what the job's settings need of its figures."""
+    if evaluate is None:
+        return None
+    given, wanted = evaluate, Wanted(settings)
+
+    def figures(model: Any) -> Mapping[str, Any]:
+        numbers = metrics(given(model))
+        wanted.check(numbers)
+        return numbers
+
+    return figures
 
 
 def run(evaluate: Evaluate, model: Any, binding: Any, replica: Any) -> Dict[str, float]:

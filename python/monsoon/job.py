@@ -214,7 +214,7 @@ class Job:
         training = self._training
         if training is None or self._left or self._pid != os.getpid():
             training = self._ready()
-        training.step(loss, None if batches is None else int(batches), int(examples), correct,
+        training.step(loss, None if batches is None else int(batches), examples, correct,
                       gradients, optimizer_stepped)
         self._sums.look(self.name, training)
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, Sequence, Sized, Tuple
 from . import _ended, layout as layouts
 from .client import Client
 from .errors import InvalidArgument
-from .evaluation import Evaluate
+from .evaluation import Evaluate, checked
 from .job import Job
 from .local import Local, Optimizer
 from .membership import become_member
@@ -114,7 +114,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
             lambda ended: Client(address()).load(ended), layout, create=create, on_ended=on_ended)
 
     return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,
-               batch=batch, evaluate=evaluate, address=address)
+               batch=batch, evaluate=checked(evaluate, settings), address=address)
 
 
 def _add_tables(layout: layouts.Layout, tables: Sequence[Table], other: str) -> None:

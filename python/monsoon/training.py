@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from typing import Any, Mapping, Optional, Sequence
 
-from . import errors, evaluation
+from . import _figures, errors, evaluation
 from ._draws import Draws
 from ._passes import Pass
 from .local import Local
@@ -91,6 +92,10 @@ class Training:
             return True
         return any(p.grad is not None and bool(p.grad.any()) for p in self._model.parameters())
 
+    def _samples(self, batches: int) -> Optional[int]:
+        """In the oldest batches of those in hand; of a group one process knows its part alone."""
+        return self.draws.samples(batches) if getattr(self.replica, "world", 1) == 1 else None
+
     def _in_hand(self) -> int:
         """Batches that the loop has had and not counted; at least 1."""
         if self.loader_pass is None:
@@ -119,6 +124,9 @@ class Training:
             if batches is None:
                 batches = self._in_hand()
             self._binding.look()
+            if examples != 0 or correct is not None:
+                examples, correct = _figures.of_step(examples, correct, self._samples(batches))
+            loss = self._read(loss)
             count = self.draws.count(batches)
             self.discarded += batches - count
             if count:
@@ -127,7 +135,7 @@ class Training:
                     self.rows.collect()
                 elif not optimizer_stepped:
                     self._local.step()
-                event = self._counted(count, examples, self._read(loss), correct)
+                event = self._counted(count, examples, loss, correct)
                 zeroed = event.kind is EventKind.GO
                 if event is not GO:
                     self.discarded += count if event.discarded else 0
@@ -163,7 +171,7 @@ class Training:
         if now - self._loss_read < _LOSS_EVERY_S:
             return None
         self._loss_read = now
-        return float(loss.detach() if hasattr(loss, "detach") else loss)
+        return _figures.number("step(loss)", loss)
 
     # ---- what a call brought -------------------------------------------------------------
 
@@ -190,7 +198,9 @@ class Training:
                                                  "give evaluate= to join()")
                 figures = evaluation.run(self._evaluate, self._model, self._binding, self.replica)
             except Exception as error:
-                self.replica.report_evaluation({}, f"evaluate(): {type(error).__name__}: {error}")
+                with contextlib.suppress(errors.JobFailed):  # by this very error
+                    self.replica.report_evaluation(
+                        {}, f"evaluate(): {type(error).__name__}: {error}")
                 raise
         event: Event = self.replica.report_evaluation(figures)
         return event

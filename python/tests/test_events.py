@@ -85,7 +85,7 @@ def test_an_evaluation_restores_what_is_copied(library):
 def test_what_evaluate_returns_is_checked(library):
     from monsoon.evaluation import metrics
     assert metrics(None) == {} and metrics(0.5) == {"loss": 0.5}
-    with pytest.raises(ms.InvalidArgument, match="gave loss='x'"):
+    with pytest.raises(ms.InvalidArgument, match=r"evaluate\(\)'s loss is 'x'"):
         metrics({"loss": "x"})
     with pytest.raises(ms.InvalidArgument, match="named a figure ''"):
         metrics({"": 1})

@@ -1,8 +1,12 @@
 """Settings that go by the test set's figures, and what programs may tell."""
 
+import math
+
+import numpy
 import pytest
 
 import monsoon as ms
+from monsoon import evaluation
 from monsoon.settings import Settings
 from test_settings import flat, text
 
@@ -71,3 +75,73 @@ def test_what_cannot_be_is_told(given, words):
 def test_rules_that_cannot_be(make, words):
     with pytest.raises(ms.InvalidArgument, match=words):
         make()
+
+
+def step(library, **figures):
+    """One step of a job of 20 samples in batches of 8."""
+    model = {"w": numpy.zeros(3, "f4")}
+    with ms.join("host:1", job="gpt", model=model, optimizer=ms.SGD(0.1), epochs=1) as job:
+        for _ in job.blocks(20, batch=8):
+            job.step(**figures)
+            return job
+
+
+@pytest.mark.parametrize("figures, words", [
+    ({"examples": -1}, r"step\(examples=\) is -1; it must be a whole number of samples"),
+    ({"examples": 2.5}, "examples=. is 2.5"),
+    ({"examples": float("nan")}, "examples=. is nan"),
+    ({"examples": "8"}, "examples=. is '8'; it must be one number"),
+    ({"examples": 1 << 64}, "not below 0"),
+    ({"correct": -3}, r"step\(correct=\) is -3"),
+    ({"correct": float("inf")}, "correct=. is inf"),
+    ({"correct": 0.875}, "correct=. is 0.875; it must be a whole number"),
+    ({"correct": 9}, r"step\(correct=9\), but the step is on 8 samples; say examples="),
+    ({"correct": 9, "examples": 8}, "the step is on 8 samples$"),
+    ({"loss": "0.5"}, r"step\(loss\) is '0.5'; it must be one number"),
+    ({"loss": numpy.zeros(2)}, "it must be one number"),
+    ({"loss": 1j}, "it must be one number"),
+])
+def test_a_step_with_figures_that_cannot_be(library, figures, words):
+    with pytest.raises(ms.InvalidArgument, match=words):
+        step(library, **figures)
+    assert library.steps == []
+
+
+def test_a_step_with_figures_that_can_be(library):
+    step(library, loss=float("nan"), correct=8)      # divergence=... says what follows
+    step(library, loss=numpy.float32(0.5), correct=numpy.int64(9), examples=numpy.int32(9))
+    torch = pytest.importorskip("torch")
+    # The rest of the epoch is one batch of 4.
+    step(library, loss=torch.tensor(0.25), correct=(torch.ones(4) == 1).sum())
+    losses = [loss for _, loss in library.steps]
+    assert math.isnan(losses[0]) and losses[1:] == [0.5, 0.25]
+
+
+def wanted(figures, **settings):
+    job = Settings(**{**dict(name="gpt", optimizer=ms.SGD(0.1), evaluates=True, evaluate_every=1),
+                      **settings})
+    return evaluation.checked(lambda model: figures, job)(None)
+
+
+@pytest.mark.parametrize("figures, settings, words", [
+    ({"accuracy": 87.5}, {"target_accuracy": 0.9},
+     r"accuracy=87.5, and target_accuracy needs a share in \[0, 1\]"),
+    ({"accuracy": -0.1}, {"target_accuracy": 0.9}, "needs a share"),
+    ({"accuracy": math.inf}, {"target_accuracy": 0.9}, "needs a share"),
+    ({"loss": 1}, {"target_accuracy": 0.9}, "gave loss, and no accuracy, which target_accuracy"),
+    (1.5, {"checkpoint": ms.Checkpoint(keep_best="accuracy")}, "no accuracy, which keep_best"),
+    (None, {"early_stop": ms.EarlyStop(), "plateau": ms.Plateau()},
+     "gave nothing, and no loss, which early_stop and plateau"),
+    ({"loss": "1"}, {}, r"evaluate\(\)'s loss is '1'; it must be one number"),
+    ({"loss": [1, 2]}, {}, "it must be one number"),
+])
+def test_evaluations_that_the_job_cannot_go_by(figures, settings, words):
+    with pytest.raises(ms.InvalidArgument, match=words):
+        wanted(figures, **settings)
+
+
+def test_evaluations_that_it_can():
+    assert wanted({"accuracy": 87.5}) == {"accuracy": 87.5}
+    assert wanted({"accuracy": 1}, target_accuracy=0.9) == {"accuracy": 1.0}
+    assert math.isnan(wanted({"accuracy": math.nan}, target_accuracy=0.9)["accuracy"])
+    assert wanted(None) == {}

@@ -67,3 +67,11 @@ def test_an_early_stop_ends_and_a_plateau_lowers_the_rate(cluster, client):  # n
     assert told["state"] == "SUCCEEDED" and steps == 50
     assert "has not become better in 4 evaluations" in told["reason"]
     assert [event for event in told["events"] if event["kind"] == "rate_reduced"]
+
+
+def test_a_share_in_per_cent_ends_the_job_by_name(cluster, client):  # noqa: F811
+    with pytest.raises(ms.InvalidArgument, match="accuracy=87.5, and target_accuracy needs a share"):
+        train(cluster.address, "percent", epochs=5, evaluate=lambda model: {"accuracy": 87.5},
+              evaluate_every=1, target_accuracy=0.9)
+    told = client.describe("percent")
+    assert told["state"] == "FAILED" and "needs a share in [0, 1]" in told["reason"]
