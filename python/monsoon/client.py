@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -11,8 +12,10 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, TypeVar
 
 from . import _programs, _text, errors
+from ._cluster_file import hint, own_file
 
 _T = TypeVar("_T")
+_NO_CHECKPOINT = "there is no checkpoint of"
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
@@ -47,6 +50,7 @@ class Client:
 
     def __init__(self, cluster: str) -> None:
         self._folder: Optional[tempfile.TemporaryDirectory] = None
+        self._address = cluster
         if os.path.exists(cluster):
             self._path = cluster
         elif ":" in cluster:
@@ -60,8 +64,9 @@ class Client:
         else:
             raise errors.InvalidArgument(f"{cluster!r} is neither host:port nor a cluster file")
 
-    def _command(self, verb: str, *arguments: str) -> str:
-        command = [_programs.find("coordinator"), verb, f"--cluster={self._path}", *arguments]
+    def _command(self, verb: str, *arguments: str, path: Optional[str] = None) -> str:
+        command = [_programs.find("coordinator"), verb, f"--cluster={path or self._path}",
+                   *arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, errors="replace", check=False)
         if done.returncode != 0:
@@ -77,11 +82,30 @@ class Client:
         """call(job), and where there is no job of this id, of the newest job of this name."""
         try:
             return call(job)
-        except errors.JobNotFound:
+        except (errors.JobNotFound, errors.InvalidArgument) as error:
+            # A command that reads the disk says it in its own words.
+            if not isinstance(error, errors.JobNotFound) and _NO_CHECKPOINT not in str(error):
+                raise
             named = [told["job"] for told in self.jobs() if told.get("name") == job]
             if not named:
                 raise
             return call(named[-1])
+
+    def _from_disk(self, verb: str, *arguments: str) -> str:
+        """A command that reads the state folder, too. A cluster file says where that is."""
+        if self._folder is None:
+            return self._command(verb, *arguments)
+        coordinator: Optional[Dict[str, Any]] = None
+        with contextlib.suppress(errors.MonsoonError):
+            coordinator = next((task for task in self._json("tasks").get("tasks", [])
+                                if task["task"].startswith("coordinator")), None)
+        path = None if coordinator is None else own_file(self._address, coordinator)
+        try:
+            return self._command(verb, *arguments, path=path)
+        except errors.MonsoonError as error:
+            if path is None and _NO_CHECKPOINT in str(error):
+                raise type(error)(f"{error}{hint(coordinator)}") from error
+            raise
 
     def jobs(self) -> List[Dict[str, Any]]:
         """All jobs, oldest first."""
@@ -124,15 +148,15 @@ class Client:
                settings: Optional[Mapping[str, Any]] = None) -> str:
         """Makes a new job that goes on from the newest checkpoint of `job`, an id, a name or the
         path of a folder: with its parameters, its optimizer's state on the shards and its place in
-        the data.
-        The new job's id. settings: changed fields, {"stop.epochs": 6}. Programs enter it by its
-        name (`name`, or that of `job`) with join(), and with these settings. For an id this
-        client must be of a cluster file, and this machine must be able to read its state_dir
-        unless the shards still hold what the job has ended with."""
+        the data. The new job's id. settings: changed fields, {"stop.epochs": 6}. Programs enter it
+        by its name (`name`, or that of `job`) with join(), and with these settings. Where the
+        shards no longer hold what the job has ended with, it is read from the state folder, as by
+        export(best=True)."""
         arguments = [f"--name={name}"] if name else []
         arguments += [f"--set={field}={value}" for field, value in (settings or {}).items()]
-        return str(self._of(job, lambda id_: self._json("submit", f"--resume={id_}", *arguments))
-                   ["job"])
+        told = self._of(job, lambda id_: self._from_disk("submit", f"--resume={id_}", *arguments,
+                                                         "--json"))
+        return str(json.loads(told)["job"])
 
     def cancel(self, job: str, wait: bool = False) -> None:
         """Asks the job to end; with `wait` returns when it has."""
@@ -151,9 +175,11 @@ class Client:
         self._command("drain", task, *(["--wait"] if wait else []))
 
     def export(self, job: str, path: str, best: bool = False) -> str:
-        """Writes the job's model to `path`, .npz or .safetensors; returns the path."""
-        self._of(job, lambda id_: self._command("export", id_, f"--out={path}",
-                                                *(["--best"] if best else [])))
+        """Writes the job's model to `path`, .npz or .safetensors; returns the path. `best`: the
+        state that evaluated best, from the state folder: on the coordinator's machine, or with a
+        cluster file where that folder can be read."""
+        command, flags = (self._from_disk, ["--best"]) if best else (self._command, [])
+        self._of(job, lambda id_: command("export", id_, f"--out={path}", *flags))
         return path
 
     def load(self, job: str = "latest", best: bool = False) -> Dict[str, Any]:

@@ -118,7 +118,7 @@ def test_commands(program, tmp_path):
     assert told[:5] == ["jobs --json",
                         "submit a.textproto --name=b --set=stop.epochs=2 --json",
                         "drain worker/1 --wait", "delete gpt-1", "checkpoint gpt-1 --json"]
-    assert told[6] == f"export gpt-1 --out={out} --best"
+    assert told[6:] == ["tasks --json", f"export gpt-1 --out={out} --best"]
 
 
 @pytest.mark.parametrize("code, text, kind", [

@@ -75,3 +75,18 @@ def test_a_share_in_per_cent_ends_the_job_by_name(cluster, client):  # noqa: F81
               evaluate_every=1, target_accuracy=0.9)
     told = client.describe("percent")
     assert told["state"] == "FAILED" and "needs a share in [0, 1]" in told["reason"]
+
+
+def test_the_best_state_is_exported_by_address_alone(cluster, client, tmp_path):  # noqa: F811
+    seen = []
+
+    def evaluate(model):
+        seen.append(model[0].weight.detach().numpy().copy())
+        return {"loss": 1.0, "accuracy": float("nan") if len(seen) == 2 else 1 / len(seen)}
+
+    job, _, _ = train(cluster.address, "best", epochs=20, evaluate=evaluate, evaluate_every=1,
+                          checkpoint=ms.Checkpoint(keep_best="accuracy"))
+    with numpy.load(job.export(str(tmp_path / "best.npz"), best=True)) as file:
+        assert len(seen) > 1 and numpy.array_equal(file["0.weight"], seen[0])
+    assert numpy.array_equal(client.load("best", best=True)["0.weight"], seen[0])
+    assert not numpy.array_equal(client.load("best")["0.weight"], seen[0])
