@@ -295,8 +295,11 @@ TEST_F(CoreJournalTest, OthersAreToldOfAJournalOnceTheyHaveSaidWhatTheyHeard) {
   h_.core().journal()->Begin("/state/coordinator", 0);
   ASSERT_OK_AND_ASSIGN(const HeartbeatReply told, h_.core().Heartbeat(h_.HeartbeatOf(0), h_.now()));
   EXPECT_FALSE(told.has_journal()) << "no shard has answered";
+  h_.core().journal()->NoteCommits(1, true);
+  EXPECT_FALSE(h_.core().journal()->MarkFor(0).has_value()) << "it has not answered";
   h_.Poll();
   EXPECT_FALSE(h_.core().journal()->MarkFor(0).has_value()) << "it waits for another";
+  EXPECT_FALSE(h_.core().journal()->MarkForWorkers().has_value());
 }
 
 // The next life would wait for a journal that never was.
