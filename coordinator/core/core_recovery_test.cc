@@ -403,7 +403,10 @@ TEST_F(CoreRecoveryTest, AJobThatWasBeingDeletedIs) {
   h_.Settle();
   ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
   ASSERT_OK(h_.core().Delete("j-1", h_.now()));
-  RestartAndPoll();
+  h_.RestartCoordinator();
+  EXPECT_EQ(h_.core().TakeCommands(h_.now()).size(), 0u) << "they have not said what they heard";
+  h_.Poll();
+  h_.Settle();
   EXPECT_EQ(h_.core().List(h_.now()).job_size(), 0);
   EXPECT_THAT(h_.shard(0).jobs, IsEmpty());
 }

@@ -92,19 +92,15 @@ void Slices::BeginDeletion(JobRecord* job, absl::Duration now) {
 }
 
 void Slices::TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
-  // Whether a slice of before has to make way, a shard says in its first answer of this life: one
-  // that stayed would keep its sessions, and nobody could write its initial parameters.
-  std::vector<bool> unheard(shards_.size());
-  for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
-    unheard[shard] = !shards_.shard(shard).was_heard();
-  }
   for (const auto& job : jobs_.jobs()) {
     if (job->stage() == JOB_CREATING || job->stage() == JOB_DELETING) {
-      // Likewise where they are made once more: it says so in a poll that began after they had been
-      // made.
-      std::vector<bool> held_back = unheard;
-      for (uint32_t shard = 0; job->stage() == JOB_CREATING && shard < shards_.size(); ++shard) {
-        held_back[shard] = held_back[shard] || shards_.shard(shard).round <= job->ready_round;
+      // A shard says in its first answer of this life what it has and what it has heard of, and in
+      // a poll that began after a slice had been made whether that one has to make way: one that
+      // stayed would keep its sessions, and nobody could write its initial parameters.
+      const uint64_t made = job->stage() == JOB_CREATING ? job->ready_round : 0;
+      std::vector<bool> held_back(shards_.size());
+      for (uint32_t shard = 0; shard < shards_.size(); ++shard) {
+        held_back[shard] = shards_.shard(shard).round <= made;
       }
       for (const uint32_t shard : job->fanout.Due(now, held_back)) {
         ShardCommand command;
