@@ -219,7 +219,8 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
 }
 
 absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest& request,
-                                                          Moment moment) {
+                                                          Moment moment,
+                                                          const MemberIdentity& sender) {
   guard_.Hear(absl::StrCat("worker/", request.task()), request.journal());
   RETURN_IF_ERROR(guard_.CheckForWorkers());
   HeartbeatReply reply;
@@ -233,7 +234,7 @@ absl::StatusOr<HeartbeatReply> CoordinatorCore::Heartbeat(const HeartbeatRequest
   if (!entering_.TellOfJob(request, &reply) && request.incarnation() == 0) {
     return reply;
   }
-  ASSIGN_OR_RETURN(const Membership::Heard heard, replicas_.Hear(request, moment));
+  ASSIGN_OR_RETURN(const Membership::Heard heard, replicas_.Hear(request, moment, sender));
   if (heard.outcome != Membership::Outcome::kMustRejoin) {
     if (heard.outcome != Membership::Outcome::kLeft) {
       checkpoints_.NoteWaitingWorker(heard.worker, request, moment.now);

@@ -115,7 +115,9 @@ class CoordinatorCore {
   // told as a part to wait for. Errors: proto/coordinator.proto, and RESOURCE_EXHAUSTED as
   // for Submit.
   absl::StatusOr<EnterReply> Enter(const EnterRequest& request, const JobPlan& plan, Moment moment);
-  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Moment moment);
+  // `sender`: which member's it is; unset where it proves nothing.
+  absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Moment moment,
+                                           const MemberIdentity& sender = {});
   using OnWait = JobProcedure::OnWait;
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment,
                                          OnWait on_wait = OnWait::kTell);

@@ -247,6 +247,7 @@ class CoreHarness {
         EXPECT_TRUE(shard.jobs.contains(command.job));
         shard.history.push_back("open " + session);
         shard.open.insert(session);
+        shard.owner[session] = command.member;
         return absl::OkStatus();
       case ShardCommand::Kind::kCloseSession:
         shard.history.push_back("close " + session);
@@ -349,7 +350,7 @@ class CoreHarness {
       *request.mutable_session() = session_[worker];
       request.set_silent_shard(silent_shard_[worker]);
     }
-    absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now());
+    absl::StatusOr<HeartbeatReply> reply = core_->Heartbeat(request, now(), member_[worker]);
     EXPECT_OK(reply);
     EXPECT_TRUE(reply->rejoin() || reply->job_ended() != 0 || reply->task() == worker)
         << reply->task();
@@ -367,7 +368,7 @@ class CoreHarness {
   void Leave(uint32_t worker) {
     HeartbeatRequest goodbye = HeartbeatOf(worker);
     goodbye.set_leaving(true);
-    EXPECT_OK(core_->Heartbeat(goodbye, now()));
+    EXPECT_OK(core_->Heartbeat(goodbye, now(), member_[worker]));
     incarnation_[worker] = 0;
   }
   // Joins and waits for the assignment.
@@ -479,6 +480,7 @@ class CoreHarness {
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, uint64_t> term_;
   std::map<uint32_t, SessionKey> session_;
+  std::map<uint32_t, MemberIdentity> member_;  // as whom it beats; none: it proves nothing
   std::map<uint32_t, uint64_t> request_;
   std::map<uint32_t, std::vector<BlockId>> held_;
   // The lives of shards that a worker says have all its pushes; else the present ones do.

@@ -1,6 +1,7 @@
 // What becomes of a worker whose member is thrown out.
 #include "common/security/certificate_authority.h"
 #include "common/security/join_token.h"
+#include "common/security/member_id.h"
 #include "common/security/signing_request.h"
 #include "coordinator/core/core_harness.h"
 #include "gmock/gmock.h"
@@ -26,13 +27,15 @@ class CoreMembersTest : public ::testing::Test {
     h_.Submit(h_.Plan(/*epochs=*/1));
     h_.Poll();
     h_.Settle();
+    JoinAs(0);
+    JoinAs(1);
     h_.Join(0);
     h_.Join(1);
     ASSERT_OK(h_.Ask(0));
     ASSERT_OK(h_.Ask(1));  // all four blocks are held
   }
 
-  // Worker `number` joins as a member, and its next heartbeat is that one's.
+  // A new key joins as worker `number`, whose heartbeats are that one's from now on.
   Caller JoinAs(uint32_t number) {
     Members* const members = h_.core().members();
     CreateTokenRequest create;
@@ -50,8 +53,11 @@ class CoreMembersTest : public ::testing::Test {
     EXPECT_OK(reply);
     Caller caller = {.address = "ipv4:10.0.0.5:1",
                      .member = *ReadPeer(reply->granted().certificate())};
-    members->NoteWorker(number, caller);
+    h_.member_[number] = ToProto(caller);
     return caller;
+  }
+  std::string OwnerOn(uint32_t shard, const std::string& session) {
+    return h_.shard(shard).owner[session].SerializeAsString();
   }
 
   CoreHarness h_{2, 3};
@@ -60,7 +66,6 @@ class CoreMembersTest : public ::testing::Test {
 };
 
 TEST_F(CoreMembersTest, ItsSessionsAreClosedBeforeItsBlocksGoToOthers) {
-  JoinAs(1);
   h_.shard(0).silent = true;
   const absl::StatusOr<RevokeMemberReply> reply =
       h_.core().members()->RevokeMember("worker/1", h_.now());
@@ -83,7 +88,6 @@ TEST_F(CoreMembersTest, ItsSessionsAreClosedBeforeItsBlocksGoToOthers) {
 }
 
 TEST_F(CoreMembersTest, OthersGoOn) {
-  JoinAs(0);
   const absl::StatusOr<RevokeMemberReply> reply =
       h_.core().members()->RevokeMember("worker/0", h_.now());
   ASSERT_OK(reply);
@@ -92,11 +96,44 @@ TEST_F(CoreMembersTest, OthersGoOn) {
   h_.Settle();
   EXPECT_THAT(h_.shard(0).open, ElementsAre("j-1/1#1"));
   // Its name is another's by then, and that one stays.
-  h_.Pass(absl::Seconds(1), {0, 1});
   JoinAs(0);
+  h_.Pass(absl::Seconds(1), {0, 1});
   EXPECT_THAT(h_.core().members()->RevokeMember("worker/0", h_.now())->ended_task(),
               ElementsAre("worker/0"));
   EXPECT_THAT(h_.core().members()->RevokeMember("worker/0", h_.now())->ended_task(), IsEmpty());
+}
+
+TEST_F(CoreMembersTest, ShardsAreToldWhoseEachSessionIs) {
+  for (const uint32_t shard : {0u, 1u}) {
+    for (const uint32_t worker : {0u, 1u}) {
+      EXPECT_EQ(OwnerOn(shard, absl::StrCat("j-1/", worker, "#1")),
+                h_.member_[worker].SerializeAsString());
+    }
+  }
+  EXPECT_EQ(h_.member_[1].identity(), "monsoon://c/worker/1");
+  EXPECT_NE(h_.member_[0].key(), h_.member_[1].key());
+}
+
+TEST_F(CoreMembersTest, WhoHasJoinedAnewWithAnotherKeyGetsAnotherSession) {
+  ASSERT_OK(h_.core().members()->RevokeMember("worker/1", h_.now()));
+  const MemberIdentity before = h_.member_[1];
+  JoinAs(1);
+  h_.Pass(absl::Seconds(1), {0, 1});
+  EXPECT_THAT(h_.shard(0).open, ElementsAre("j-1/0#1", "j-1/1#2"));
+  EXPECT_EQ(OwnerOn(0, "j-1/1#1"), before.SerializeAsString());
+  EXPECT_EQ(OwnerOn(0, "j-1/1#2"), h_.member_[1].SerializeAsString());
+}
+
+TEST_F(CoreMembersTest, TheNextLifeKnowsWhoseTheSessionsAre) {
+  const Caller other = JoinAs(2);
+  h_.RestartCoordinator();
+  EXPECT_TRUE(absl::IsPermissionDenied(h_.core().members()->CheckSession(1, other)));
+  const DurableJob* const job = h_.core().state().FindJob("j-1");
+  ASSERT_EQ(job->session_size(), 2);
+  for (const DurableSession& session : job->session()) {
+    EXPECT_EQ(session.member().SerializeAsString(),
+              h_.member_[session.worker()].SerializeAsString());
+  }
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ using Kind = ShardCommand::Kind;
 TEST_F(CoreRestoresTest, TheSameJobGoesOn) {
   StartWithAGeneration();
   const SessionKey session = h_.session_[0];
+  h_.member_[1].set_identity("monsoon://c/worker/1");
+  h_.member_[1].set_key(std::string(32, 'a'));
   h_.Join(1);
   Kill(1);
   h_.Pass(absl::Seconds(10), {0, 1});
@@ -44,6 +46,11 @@ TEST_F(CoreRestoresTest, TheSameJobGoesOn) {
   EXPECT_EQ(h_.shard(1).restores, 1);
   EXPECT_EQ(h_.shard(0).restores, 0);
   EXPECT_EQ(h_.shard(1).strange, 0);
+  for (const std::string session_name : {"j-1/0#1", "j-1/1#1"}) {
+    EXPECT_EQ(h_.shard(1).owner[session_name].SerializeAsString(),
+              h_.shard(0).owner[session_name].SerializeAsString());
+  }
+  EXPECT_EQ(h_.shard(1).owner["j-1/1#1"].identity(), "monsoon://c/worker/1");
   // The sessions are those of before, and workers learn of the new life.
   EXPECT_EQ(h_.session_[0].SerializeAsString(), session.SerializeAsString());
   EXPECT_THAT(h_.Beat(0).assignment().shard_epoch(), ElementsAre(1000, 1001));

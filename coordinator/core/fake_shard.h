@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "proto/journal_mark.pb.h"
+#include "proto/member_identity.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon::testing {
@@ -99,10 +100,14 @@ struct FakeShard {
     ordered.erase(job);
     restored.mutable_skipped()->Assign(skipped.begin(), skipped.end());
     std::string sessions;
-    for (const SessionKey& session : request.session()) {
+    for (int i = 0; i < request.session_size(); ++i) {
+      const SessionKey& session = request.session(i);
       const std::string name =
           absl::StrCat(session.job(), "/", session.worker(), "#", session.incarnation());
       open.insert(name);
+      if (i < request.session_member_size()) {
+        owner[name] = request.session_member(i);
+      }
       absl::StrAppend(&sessions, " ", name);
     }
     history.push_back(absl::StrCat("restore ", job, ":", sessions));
@@ -124,7 +129,8 @@ struct FakeShard {
   std::map<std::string, uint64_t> attempt;
   // Slices of earlier coordinators' jobs, by term.
   std::map<std::pair<std::string, uint64_t>, uint64_t> orphans;
-  std::set<std::string> open;        // sessions
+  std::set<std::string> open;  // sessions
+  std::map<std::string, MemberIdentity> owner;
   std::vector<std::string> history;  // "open j/0#1", "close j/0#1", ...
   absl::Status create_error;
 

@@ -8,6 +8,7 @@
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
 #include "common/security/join_token.h"
+#include "common/security/member_id.h"
 #include "coordinator/job/replica_set.h"
 #include "coordinator/members/member_text.h"
 
@@ -238,7 +239,6 @@ absl::StatusOr<RevokeMemberReply> Members::RevokeMember(const std::string& membe
       replicas_.CloseSession(worker, "worker_revoked", absl::StrCat(member, " was revoked"),
                              moment.now);
       registry_->membership.Expel(worker);
-      beaten_.erase(worker);
       reply.add_ended_task(WorkerName(worker));
     }
   }
@@ -256,11 +256,10 @@ std::vector<uint32_t> Members::WorkersOf(const MemberRecord& member) const {
   }
   const Membership& membership = registry_->membership;
   for (uint32_t worker = 0; worker < membership.size(); ++worker) {
-    const auto beaten = beaten_.find(worker);
-    // Before its first heartbeat in this life of the coordinator nobody knows whose it is; a
-    // task's number is its name.
-    const bool is_it = beaten == beaten_.end() ? identity->name == absl::StrCat(worker)
-                                               : HasKey(member, beaten->second.key);
+    // Of who came by a Unix socket nobody knows whose it is; a task's number is its name.
+    const MemberIdentity joined = membership.MemberOf(worker);
+    const bool is_it = joined.identity().empty() ? identity->name == absl::StrCat(worker)
+                                                 : HasKey(member, joined.key());
     if (is_it && membership.up(worker)) {
       workers.push_back(worker);
     }
@@ -316,24 +315,17 @@ absl::Status Members::CheckEnter(const std::string& job, const Caller& caller) c
   return OnlyFor(peer->identity);
 }
 
-void Members::NoteWorker(uint32_t worker, const Caller& caller) {
-  if (const Peer* const peer = WorkerOf(caller)) {
-    beaten_[worker] = {ToUri(peer->identity), peer->key_fingerprint};
-  } else {
-    beaten_.erase(worker);
-  }
-}
-
 absl::Status Members::CheckSession(uint32_t worker, const Caller& caller) const {
   const Peer* const peer = WorkerOf(caller);
-  const auto beaten = beaten_.find(worker);
-  if (peer == nullptr || beaten == beaten_.end() ||
-      beaten->second.identity == ToUri(peer->identity)) {
+  const MemberIdentity joined = registry_->membership.MemberOf(worker);
+  if (peer == nullptr || joined.identity().empty() ||
+      (joined.identity() == ToUri(peer->identity) && joined.key() == peer->key_fingerprint)) {
     return absl::OkStatus();
   }
-  return absl::PermissionDeniedError(absl::StrCat(MemberName(peer->identity), " speaks for ",
-                                                  WorkerName(worker),
-                                                  ", whose heartbeats are another member's"));
+  const bool same_name = joined.identity() == ToUri(peer->identity);
+  return absl::PermissionDeniedError(absl::StrCat(
+      MemberName(peer->identity), " speaks for ", WorkerName(worker), ", which has joined as ",
+      MemberName(joined), same_name ? " with another key" : ", another member"));
 }
 
 }  // namespace monsoon

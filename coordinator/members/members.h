@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -71,18 +70,10 @@ class Members {
   // The same of who asks to enter the job that it calls so: a member that is there for one job asks
   // for that by its id.
   absl::Status CheckEnter(const std::string& job, const Caller& caller) const;
-  // The heartbeat of this worker was the caller's.
-  void NoteWorker(uint32_t worker, const Caller& caller);
-  // PermissionDenied where the worker's last heartbeat was another member's.
+  // PermissionDenied where the worker has joined as another member.
   absl::Status CheckSession(uint32_t worker, const Caller& caller) const;
 
  private:
-  // Whose heartbeat was a worker's last.
-  struct Beaten {
-    std::string identity;
-    std::string key;
-  };
-
   const CoordinatorSnapshot& snapshot() const { return registry_->writer.state().snapshot(); }
   TokenBook tokens() const { return TokenBook(&snapshot().tokens()); }
   MemberBook members() const { return MemberBook(&snapshot().members()); }
@@ -113,7 +104,6 @@ class Members {
   std::atomic<int64_t> open_until_ms_{0};  // TokenBook::OpenUntil
   Revocations revocations_;
   bool wants_poll_ = false;
-  std::map<uint32_t, Beaten> beaten_;
 };
 
 }  // namespace monsoon

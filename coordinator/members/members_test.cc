@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "common/security/join_token.h"
+#include "common/security/member_id.h"
 #include "common/security/peer_verifier.h"
 #include "common/testing/status_matchers.h"
+#include "common/transport/frame/protocol.h"
 #include "coordinator/members/member_world.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -299,12 +301,34 @@ TEST_F(MembersTest, AWorkerIsNobodyButItsTask) {
   EXPECT_OK(world_.members->CheckEnter("mlp", guest));
   EXPECT_THAT(world_.members->CheckEnter("lenet", bound),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("job lenet-1 alone")));
+}
 
-  EXPECT_OK(world_.members->CheckSession(1, guest));  // nobody has spoken for it yet
-  world_.members->NoteWorker(1, listed);
-  EXPECT_OK(world_.members->CheckSession(1, listed));
-  EXPECT_THAT(world_.members->CheckSession(1, guest),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("another member's")));
+TEST_F(MembersTest, AWorkerIsWhoHasJoinedAsIt) {
+  const Caller listed = Joined();
+  Joiner guest_joiner;
+  guest_joiner.uri = "monsoon://lab/worker/beta-5f3a";
+  const Caller guest = Joined(guest_joiner);
+  EXPECT_OK(world_.members->CheckSession(0, guest));  // nobody has joined as it yet
+  HeartbeatRequest joins;
+  joins.set_protocol_version(kProtocolVersion);
+  joins.set_cluster("lab");
+  joins.set_pid(1);
+  ASSERT_OK(world_.registry->membership.Heartbeat(joins, world_.now.now, world_.now.unix_ms,
+                                                  ToProto(listed)));
+  EXPECT_OK(world_.members->CheckSession(0, listed));
+  EXPECT_OK(world_.members->CheckSession(0, {.open = true}));
+  EXPECT_THAT(world_.members->CheckSession(0, guest),
+              StatusIs(absl::StatusCode::kPermissionDenied,
+                       AllOf(HasSubstr("beta-5f3a speaks for worker/0"),
+                             HasSubstr("joined as worker/0, another member"))));
+  Caller later = listed;
+  later.member->key_fingerprint[0] ^= 1;
+  EXPECT_THAT(world_.members->CheckSession(0, later),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("with another key")));
+  // The next life knows it too, before the first heartbeat.
+  world_.Start(world_.registry->writer.state());
+  EXPECT_OK(world_.members->CheckSession(0, listed));
+  EXPECT_FALSE(world_.members->CheckSession(0, guest).ok());
 }
 
 }  // namespace

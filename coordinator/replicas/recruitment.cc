@@ -60,7 +60,8 @@ void Recruitment::OpenSessions(JobRecord* job, absl::Duration now) {
     if (membership_.up(worker) && !membership_.draining(worker) && !job->excluded(worker) &&
         (kept_out == job->figures.kept_out.end() || now >= kept_out->second) &&
         jobs_.JobOfWorker(worker) == nullptr) {
-      job->ledger()->Open(worker, membership_.member(worker).incarnation);
+      job->ledger()->Open(worker, membership_.member(worker).incarnation,
+                          membership_.MemberOf(worker));
     }
   }
 }

@@ -35,18 +35,18 @@ std::string SessionName(const SessionKey& session) {
 constexpr uint32_t kIdleHeartbeatMs = 50;
 constexpr uint32_t kIdleHeartbeatsPerSecond = 500;
 
-absl::Status SessionClosed(const SessionKey& session) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("session ", SessionName(session), " is not open: join again"));
+absl::Status SessionClosed(const SessionKey& key) {
+  return absl::FailedPreconditionError("session " + SessionName(key) + " is not open: join again");
 }
 
 }  // namespace
 
 // ---- heartbeats --------------------------------------------------------------
 
-absl::StatusOr<Membership::Heard> Replicas::Hear(const HeartbeatRequest& request, Moment moment) {
+absl::StatusOr<Membership::Heard> Replicas::Hear(const HeartbeatRequest& request, Moment moment,
+                                                 const MemberIdentity& sender) {
   ASSIGN_OR_RETURN(const Membership::Heard heard,
-                   membership_.Heartbeat(request, moment.now, moment.unix_ms));
+                   membership_.Heartbeat(request, moment.now, moment.unix_ms, sender));
   const auto [outcome, worker] = heard;
   if (request.has_session() && request.has_stats() &&
       (outcome == Membership::Outcome::kRefreshed || outcome == Membership::Outcome::kLeft)) {

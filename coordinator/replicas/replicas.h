@@ -36,7 +36,8 @@ class Replicas : public Controller {
 
   // ---- heartbeats ----
   // Who sent it; what it reports is counted, and a session that is over by it is closed.
-  absl::StatusOr<Membership::Heard> Hear(const HeartbeatRequest& request, Moment moment);
+  absl::StatusOr<Membership::Heard> Hear(const HeartbeatRequest& request, Moment moment,
+                                         const MemberIdentity& sender);
   // What a worker that is there is told, once jobs have gone on.
   void Answer(const Membership::Heard& heard, HeartbeatReply* reply) const;
   // Workers that are silent for too long are lost, and those that do not reach a shard.

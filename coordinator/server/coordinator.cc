@@ -12,6 +12,7 @@
 #include "common/base/logging.h"
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
+#include "common/security/member_id.h"
 #include "proto/job.pb.h"
 
 namespace monsoon {
@@ -407,11 +408,7 @@ absl::StatusOr<HeartbeatReply> Coordinator::Heartbeat(const HeartbeatRequest& re
   return Answer([&](Moment moment) -> absl::StatusOr<HeartbeatReply> {
     mutex_.AssertHeld();
     RETURN_IF_ERROR(core_.members()->CheckWorker(request, caller));
-    absl::StatusOr<HeartbeatReply> reply = core_.Heartbeat(request, moment);
-    if (reply.ok() && reply->incarnation() != 0) {
-      core_.members()->NoteWorker(reply->task(), caller);
-    }
-    return reply;
+    return core_.Heartbeat(request, moment, ToProto(caller));
   });
 }
 

@@ -85,7 +85,8 @@ class FakeGateway : public ShardGateway {
     jobs_.erase(job);
     return absl::OkStatus();
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t, uint64_t) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t, uint64_t,
+                                               const MemberIdentity&) override {
     MutexLock lock(&mutex_);
     ++open_;
     return OpenSessionReply();
@@ -181,9 +182,9 @@ class ForwardingGateway : public ShardGateway {
                          uint64_t call) override {
     return shard_->DeleteJob(job, job_term, term, call);
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& key, uint64_t term,
-                                               uint64_t call) override {
-    return shard_->OpenSession(key, term, call);
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& key, uint64_t term, uint64_t call,
+                                               const MemberIdentity& member) override {
+    return shard_->OpenSession(key, term, call, member);
   }
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& key, uint64_t term,
                                                  uint64_t call) override {

@@ -4,10 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "common/security/certificate.h"
 #include "common/security/certificate_authority.h"
 #include "common/security/join_token.h"
+#include "common/security/member_id.h"
 #include "common/security/signing_request.h"
 #include "common/transport/frame/fault.h"
+#include "common/transport/frame/protocol.h"
 #include "common/transport/grpc/call_table.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/server/coordinator_fixture.h"
@@ -117,6 +120,23 @@ TEST_F(CoordinatorMembersTest, NobodyIsInBeforeItIsOnTheDisk) {
   ASSERT_OK_AND_ASSIGN(const JoinReply reply, Call<JoinReply>("Join", join));
   EXPECT_NE(reply.granted().certificate(), "");
   EXPECT_EQ(MembersOnDisk(), 1);
+}
+
+TEST_F(CoordinatorMembersTest, WhoseAWorkerIsStandsOnTheDisk) {
+  ASSERT_OK_AND_ASSIGN(const JoinReply joined, Call<JoinReply>("Join", NewJoin("0")));
+  HeartbeatRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_cluster("c");
+  request.set_pid(7);
+  const Caller caller = {.address = "ipv4:10.0.0.5:1",
+                         .member = *ReadPeer(joined.granted().certificate())};
+  ASSERT_OK_AND_ASSIGN(const HeartbeatReply reply, coordinator_->Heartbeat(request, caller));
+  EXPECT_EQ(reply.incarnation(), 1u);
+  MutexLock lock(&disk_.mutex);
+  const WorkerIncarnation* const worker = disk_.state.FindIncarnation(0);
+  ASSERT_NE(worker, nullptr);
+  EXPECT_EQ(worker->member().SerializeAsString(), ToProto(caller).SerializeAsString());
+  EXPECT_EQ(worker->member().identity(), "monsoon://c/worker/0");
 }
 
 TEST_F(CoordinatorMembersTest, ShardsHearOfWhoWasThrownOut) {

@@ -33,6 +33,12 @@ bool IsAnother(const HeartbeatRequest& request, const Member& member) {
   return member.pid != request.pid() || (drawn && member.process != request.process());
 }
 
+// Who proves nothing is not told from others.
+bool AreTwo(const MemberIdentity& one, const MemberIdentity& other) {
+  return !one.identity().empty() && !other.identity().empty() &&
+         (one.identity() != other.identity() || one.key() != other.key());
+}
+
 // "pid 7 on attic".
 std::string NameOf(uint32_t pid, const std::string& host) {
   return absl::StrCat("pid ", pid, host.empty() ? "" : " on ", host);
@@ -122,7 +128,8 @@ Member& Membership::At(uint32_t worker) {
 }
 
 absl::StatusOr<Membership::Heard> Membership::Heartbeat(const HeartbeatRequest& request,
-                                                        absl::Duration now, int64_t unix_ms) {
+                                                        absl::Duration now, int64_t unix_ms,
+                                                        const MemberIdentity& sender) {
   RETURN_IF_ERROR(CheckSender(request));
   NoteHeld(request);
   uint32_t worker = request.task();
@@ -137,21 +144,25 @@ absl::StatusOr<Membership::Heard> Membership::Heartbeat(const HeartbeatRequest& 
       ASSIGN_OR_RETURN(worker, NumberForGuest(request.enters_job()));
     }
   }
-  ASSIGN_OR_RETURN(const Outcome outcome, Hear(worker, request, now, unix_ms));
+  ASSIGN_OR_RETURN(const Outcome outcome, Hear(worker, request, now, unix_ms, sender));
   return Heard{outcome, worker};
 }
 
 absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
                                                      const HeartbeatRequest& request,
-                                                     absl::Duration now, int64_t unix_ms) {
+                                                     absl::Duration now, int64_t unix_ms,
+                                                     const MemberIdentity& sender) {
   Member& member = At(worker);
   const uint64_t incarnation = writer_->state().incarnation(worker);
   // One that goes on to another job joins again.
   const bool same_job = request.enters_job().empty()
                             ? Entered(worker) == nullptr
                             : HasEntered(worker, request.enters_job(), request.enters_job_term());
-  const bool is_another = member.pid != 0 && IsAnother(request, member);
-  const bool same = request.incarnation() != 0 && request.incarnation() == incarnation &&
+  const MemberIdentity its_own = MemberOf(worker);
+  const bool other_name = AreTwo(sender, its_own) && sender.identity() != its_own.identity();
+  const bool is_another = other_name || (member.pid != 0 && IsAnother(request, member));
+  const bool same = !AreTwo(sender, its_own) && request.incarnation() != 0 &&
+                    request.incarnation() == incarnation &&
                     request.term() == writer_->state().incarnation_term(worker) && same_job;
   if (same && !is_another && member.state == Member::State::kUp) {
     Note(request, now, unix_ms, &member);
@@ -184,6 +195,7 @@ absl::StatusOr<Membership::Outcome> Membership::Hear(uint32_t worker,
   joined->set_guest(request.guest());
   joined->set_enters_job(request.enters_job());
   joined->set_enters_job_term(request.enters_job_term());
+  *joined->mutable_member() = sender;
   writer_->Apply(update);
   Note(request, now, unix_ms, &member);
   return first ? Outcome::kJoined : Outcome::kRejoined;
@@ -214,6 +226,11 @@ bool Membership::HasEntered(uint32_t worker, const std::string& job, uint64_t jo
   const WorkerIncarnation* const entered = Entered(worker);
   return entered != nullptr && entered->enters_job() == job &&
          entered->enters_job_term() == job_term;
+}
+
+MemberIdentity Membership::MemberOf(uint32_t worker) const {
+  const WorkerIncarnation* const known = writer_->state().FindIncarnation(worker);
+  return known == nullptr ? MemberIdentity() : known->member();
 }
 
 Member Membership::member(uint32_t worker) const {

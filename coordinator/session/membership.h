@@ -10,6 +10,10 @@
 // or was lost. In any cluster the programs of a joined job may
 // (HeartbeatRequest.enters_job): such a guest is there for that job alone.
 //
+// An incarnation is that of the member that has joined with it, where that one proves who it is:
+// another one, also a later one of the same name, must join again, and cannot while the first is
+// there under another name.
+//
 // A pure state machine over the durable counters: `now` (since any origin) never
 // goes back. Not thread safe.
 #pragma once
@@ -26,6 +30,7 @@
 #include "absl/time/time.h"
 #include "coordinator/state/state_writer.h"
 #include "proto/coordinator.pb.h"
+#include "proto/member_identity.pb.h"
 
 namespace monsoon {
 
@@ -81,9 +86,9 @@ class Membership {
   // FAILED_PRECONDITION for another cluster or protocol version, and for a guest that
   // enters no job where the cluster is not open; NOT_FOUND for a task that the cluster file does
   // not have; ALREADY_EXISTS when another live process (both are named) is this task;
-  // RESOURCE_EXHAUSTED when there are `most_workers`.
+  // RESOURCE_EXHAUSTED when there are `most_workers`. `sender`: unset where it proves nothing.
   absl::StatusOr<Heard> Heartbeat(const HeartbeatRequest& request, absl::Duration now,
-                                  int64_t unix_ms);
+                                  int64_t unix_ms, const MemberIdentity& sender = {});
   // The workers that are lost as of now and were not before.
   std::vector<uint32_t> Tick(absl::Duration now);
   // Nobody could be heard until now: all have their whole deadline again.
@@ -107,6 +112,8 @@ class Membership {
   // The job, by id and term, that the guest is there for, or was; null: for any.
   const WorkerIncarnation* Entered(uint32_t worker) const;
   bool HasEntered(uint32_t worker, const std::string& job, uint64_t job_term) const;
+  // Which member's the worker's incarnation is; unset where nobody knows.
+  MemberIdentity MemberOf(uint32_t worker) const;
   // Up, and was told to leave: it gets no new session.
   bool draining(uint32_t worker) const { return up(worker) && writer_->state().draining(worker); }
 
@@ -120,7 +127,7 @@ class Membership {
   std::optional<uint32_t> FindGuest(uint64_t guest) const;
   absl::StatusOr<uint32_t> NumberForGuest(const std::string& enters_job) const;
   absl::StatusOr<Outcome> Hear(uint32_t worker, const HeartbeatRequest& request, absl::Duration now,
-                               int64_t unix_ms);
+                               int64_t unix_ms, const MemberIdentity& sender);
   // Made if there is none.
   Member& At(uint32_t worker);
 

@@ -212,6 +212,40 @@ TEST_F(MembershipTest, AnIncarnationOfAnEarlierTermMustJoinAgain) {
   EXPECT_EQ(membership_.Heartbeat(request, absl::Seconds(2), 7)->outcome, Outcome::kRefreshed);
 }
 
+// ---- members -------------------------------------------------------------------
+
+MemberIdentity MemberOf(const std::string& name, char key) {
+  MemberIdentity member;
+  member.set_identity("monsoon://c/worker/" + name);
+  member.set_key(std::string(32, key));
+  return member;
+}
+
+TEST_F(MembershipTest, AnIncarnationIsTheMembersThatHasJoinedWithIt) {
+  const MemberIdentity first = MemberOf("1", 'a');
+  const MemberIdentity later = MemberOf("1", 'b');
+  const auto beat = [&](uint64_t incarnation, const MemberIdentity& sender) {
+    const absl::StatusOr<Membership::Heard> heard =
+        membership_.Heartbeat(Request(1, incarnation, 50), absl::Seconds(1), 7, sender);
+    EXPECT_OK(heard);
+    return heard.ok() ? heard->outcome : Outcome::kLeft;
+  };
+  EXPECT_EQ(beat(0, first), Outcome::kJoined);
+  EXPECT_EQ(membership_.MemberOf(1).SerializeAsString(), first.SerializeAsString());
+  EXPECT_EQ(beat(1, first), Outcome::kRefreshed);
+  // The same process goes on as somebody who has joined anew under the name: with a new key.
+  EXPECT_EQ(beat(1, later), Outcome::kMustRejoin);
+  EXPECT_EQ(membership_.MemberOf(1).SerializeAsString(), first.SerializeAsString());
+  EXPECT_EQ(beat(0, later), Outcome::kRejoined);
+  EXPECT_EQ(membership_.MemberOf(1).SerializeAsString(), later.SerializeAsString());
+  EXPECT_EQ(beat(2, later), Outcome::kRefreshed);
+  EXPECT_EQ(beat(2, first), Outcome::kMustRejoin);
+  // By a Unix socket nobody proves anything, and is this user.
+  EXPECT_EQ(beat(2, {}), Outcome::kRefreshed);
+  EXPECT_EQ(membership_.MemberOf(1).SerializeAsString(), later.SerializeAsString());
+  EXPECT_TRUE(membership_.MemberOf(2).identity().empty());
+}
+
 // ---- guests --------------------------------------------------------------------
 
 class GuestsTest : public MembershipTest {
@@ -260,6 +294,25 @@ TEST_F(GuestsTest, GetNumbersAboveTheListedOnesTheLowestThatIsFree) {
   Leave(72);
   EXPECT_EQ(Join(74), 3u);
   EXPECT_EQ(open_.member(3).incarnation, 2u);  // the number goes on counting
+}
+
+TEST_F(GuestsTest, WhoKnowsAGuestsNumberIsNotIt) {
+  const auto beat = [&](const HeartbeatRequest& request, const MemberIdentity& sender) {
+    return open_.Heartbeat(request, absl::Seconds(1), 7, sender);
+  };
+  const MemberIdentity guest = MemberOf("beta", 'a');
+  const MemberIdentity other = MemberOf("gamma", 'b');
+  ASSERT_OK(beat(Guest(71), guest));
+  EXPECT_THAT(beat(Guest(71), other), StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("")));
+  HeartbeatRequest goodbye = Guest(71, 1);
+  EXPECT_EQ(beat(goodbye, other)->outcome, Outcome::kMustRejoin);
+  goodbye.set_leaving(true);
+  EXPECT_EQ(beat(goodbye, other)->outcome, Outcome::kMustRejoin);
+  EXPECT_EQ(beat(Guest(71, 1), guest)->outcome, Outcome::kRefreshed);
+  // Once it is lost the number is anybody's.
+  EXPECT_THAT(open_.Tick(absl::Seconds(9)), ElementsAre(2));
+  EXPECT_EQ(beat(Guest(71), other)->outcome, Outcome::kRejoined);
+  EXPECT_EQ(open_.MemberOf(2).identity(), other.identity());
 }
 
 TEST_F(GuestsTest, AreKnownByTheNumberOfTheirProcess) {

@@ -33,10 +33,13 @@ void SessionLedger::Change(const DurableSession& session, DurableSession::State 
   writer_.Make([&](StateUpdate* update) { *update->mutable_session_changed() = changed; });
 }
 
-void SessionLedger::Open(uint32_t worker, uint64_t incarnation) {
+void SessionLedger::Open(uint32_t worker, uint64_t incarnation, const MemberIdentity& member) {
   DurableSession session;
   session.set_worker(worker);
   session.set_incarnation(incarnation);
+  if (!member.identity().empty()) {
+    *session.mutable_member() = member;
+  }
   Change(session, DurableSession::OPENING);
   fanout_[worker] = ShardFanout(shards_);
 }
@@ -68,6 +71,7 @@ std::vector<ShardCommand> SessionLedger::Due(absl::Duration now) {
       command.job = writer_.id();
       command.job_term = writer_.job().term();
       command.session = Key(session);
+      command.member = session.member();
       commands.push_back(std::move(command));
     }
   }

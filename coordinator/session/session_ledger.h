@@ -17,6 +17,7 @@
 #include "coordinator/shards/shard_command.h"
 #include "coordinator/shards/shard_fanout.h"
 #include "coordinator/state/state_writer.h"
+#include "proto/member_identity.pb.h"
 #include "proto/tensor.pb.h"
 
 namespace monsoon {
@@ -26,8 +27,8 @@ class SessionLedger {
   // For the sessions of `writer`'s job.
   SessionLedger(JobWriter writer, uint32_t shards);
 
-  // Begins to open a session. The worker must have none.
-  void Open(uint32_t worker, uint64_t incarnation);
+  // Begins to open a session, which is the member's. The worker must have none.
+  void Open(uint32_t worker, uint64_t incarnation, const MemberIdentity& member = {});
   // Begins to close the worker's session; no effect without one.
   void Close(uint32_t worker);
 

@@ -49,6 +49,33 @@ TEST_F(SessionLedgerTest, OpensOnEveryShardFirst) {
   EXPECT_FALSE(ledger_.IsOpen(older));
 }
 
+TEST_F(SessionLedgerTest, ASessionIsItsMembersFromItsBeginningToItsEnd) {
+  MemberIdentity member;
+  member.set_identity("monsoon://c/worker/3");
+  member.set_key(std::string(32, 'a'));
+  ledger_.Open(3, 2, member);
+  for (const ShardCommand& command : ledger_.Due(kNow)) {
+    EXPECT_EQ(command.member.SerializeAsString(), member.SerializeAsString());
+    ledger_.OnResult(command, {absl::OkStatus()}, kNow);
+  }
+  ledger_.TakeChanges();
+  EXPECT_EQ(ledger_.Find(3)->state(), DurableSession::OPEN);
+  EXPECT_EQ(ledger_.Find(3)->member().SerializeAsString(), member.SerializeAsString());
+  ledger_.Close(3);
+  EXPECT_EQ(ledger_.Find(3)->member().SerializeAsString(), member.SerializeAsString());
+}
+
+TEST_F(SessionLedgerTest, ASessionOfAnEarlierLifeIsOpenedAsItsMembers) {
+  MemberIdentity member;
+  member.set_identity("monsoon://c/worker/3");
+  member.set_key(std::string(32, 'a'));
+  ledger_.Open(3, 2, member);
+  SessionLedger next(state_.Job("j-1"), 2);
+  const auto commands = next.Due(kNow);
+  ASSERT_THAT(commands, SizeIs(2));
+  EXPECT_EQ(commands[1].member.SerializeAsString(), member.SerializeAsString());
+}
+
 TEST_F(SessionLedgerTest, ClosedOnlyAfterEveryShardSaidSo) {
   OpenFully(0, 1);
   ledger_.Close(0);

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "proto/member_identity.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/tensor.pb.h"
 
@@ -36,6 +37,7 @@ struct ShardCommand {
   // and the one before.
   uint64_t call = 0;
   SessionKey session;              // kOpenSession, kCloseSession
+  MemberIdentity member;           // kOpenSession: whose the session is
   CreateShardJobRequest create;    // kCreateJob
   CheckpointRequest checkpoint;    // kCheckpoint
   RestoreShardJobRequest restore;  // kRestoreJob

@@ -51,8 +51,9 @@ class ControlGateway : public ShardGateway {
     return job_->DeleteJob(job, job_term, term, call);
   }
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
-                                               uint64_t call) override {
-    return session_->OpenSession(session, term, call);
+                                               uint64_t call,
+                                               const MemberIdentity& member) override {
+    return session_->OpenSession(session, term, call, member);
   }
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
                                                  uint64_t call) override {
@@ -119,7 +120,7 @@ ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
       break;
     case ShardCommand::Kind::kOpenSession: {
       const absl::StatusOr<OpenSessionReply> opened =
-          shard->OpenSession(command.session, command.term, command.call);
+          shard->OpenSession(command.session, command.term, command.call, command.member);
       answer.status = opened.status();
       answer.session_applied = opened.ok() ? opened->applied() : 0;
       break;

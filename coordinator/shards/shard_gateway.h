@@ -44,7 +44,8 @@ class ShardGateway {
   virtual absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                                  uint64_t call) = 0;
   virtual absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
-                                                       uint64_t call) = 0;
+                                                       uint64_t call,
+                                                       const MemberIdentity& member) = 0;
   virtual absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
                                                          uint64_t call) = 0;
   // Begins to write a generation; GetStatus tells when it is on the disk.

@@ -1,6 +1,11 @@
 #include "coordinator/shards/shard_gateway.h"
 
+#include <string>
+#include <utility>
+
 #include "common/testing/status_matchers.h"
+#include "common/transport/grpc/call_table.h"
+#include "common/transport/grpc/rpc_server.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,7 +33,8 @@ class MakingGateway : public ShardGateway {
   absl::Status DeleteJob(const std::string&, uint64_t, uint64_t, uint64_t) override {
     return absl::UnavailableError("");
   }
-  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t, uint64_t) override {
+  absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey&, uint64_t, uint64_t,
+                                               const MemberIdentity&) override {
     return absl::UnavailableError("");
   }
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey&, uint64_t, uint64_t) override {
@@ -62,6 +68,33 @@ TEST(CarryOutTest, AShardThatDoesNotKnowOfASourceHasMadeZeros) {
   answer = CarryOut(command, &present);
   EXPECT_OK(answer.status);
   EXPECT_EQ(answer.shard_epoch, 7u);
+}
+
+TEST(CarryOutTest, ASessionIsOpenedAsItsMembers) {
+  OpenSessionRequest heard;
+  CallTable calls;
+  calls.AddBytes("/monsoon.ParameterServer/OpenSession",
+                 [&](const Caller&, absl::string_view request) -> absl::StatusOr<std::string> {
+                   EXPECT_TRUE(heard.ParseFromString(std::string(request)));
+                   return OpenSessionReply().SerializeAsString();
+                 });
+  ASSERT_OK_AND_ASSIGN(const auto server,
+                       RpcServer::Start({.address = "127.0.0.1:0"}, std::move(calls), nullptr));
+  const auto gateway = MakeShardGateway({.address = server->address(),
+                                         .cluster = "test",
+                                         .status_deadline = absl::Seconds(20),
+                                         .session_deadline = absl::Seconds(20),
+                                         .job_deadline = absl::Seconds(20)});
+  ShardCommand command;
+  command.kind = ShardCommand::Kind::kOpenSession;
+  command.session.set_job("lenet-1");
+  command.term = 5;
+  command.member.set_identity("monsoon://test/worker/7");
+  command.member.set_key(std::string(32, 'a'));
+  EXPECT_OK(CarryOut(command, gateway.get()).status);
+  EXPECT_EQ(heard.session().job(), "lenet-1");
+  EXPECT_EQ(heard.term(), 5u);
+  EXPECT_EQ(heard.member().SerializeAsString(), command.member.SerializeAsString());
 }
 
 }  // namespace

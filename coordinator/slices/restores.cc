@@ -72,6 +72,7 @@ ShardCommand Restores::RestoreCommand(const JobRecord& job, uint32_t shard) cons
   for (const DurableSession& session : job.state().session()) {
     if (session.state() != DurableSession::CLOSING) {
       *request.add_session() = job.ledger()->Key(session);
+      *request.add_session_member() = session.member();
     }
   }
   return command;

@@ -15,7 +15,9 @@ absl::Status ChangeSession(const DurableSession& change, DurableJob* job) {
                                                : "the worker has no session");
   }
   if (known != nullptr &&
-      (known->incarnation() != change.incarnation() || change.state() <= known->state())) {
+      (known->incarnation() != change.incarnation() || change.state() <= known->state() ||
+       known->member().identity() != change.member().identity() ||
+       known->member().key() != change.member().key())) {
     return absl::FailedPreconditionError("not what follows for this session");
   }
   *TakeWorker(job->mutable_session(), change.worker()) = change;

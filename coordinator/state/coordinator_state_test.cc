@@ -179,6 +179,23 @@ TEST(CoordinatorStateTest, SessionsAreInOrderOfTheWorkerAndNeverGoBack) {
   ExpectRefused(&state, removed, "has no session");
 }
 
+TEST(CoordinatorStateTest, ASessionDoesNotChangeHands) {
+  ReplayedState state;
+  state.writer()->Apply(Submitted("j-1", 1));
+  const auto session = [](DurableSession::State stands, const std::string& name, char key) {
+    StateUpdate update = Session(3, 1, stands);
+    MemberIdentity* const member = update.mutable_session_changed()->mutable_member();
+    member->set_identity("monsoon://c/worker/" + name);
+    member->set_key(std::string(32, key));
+    return update;
+  };
+  state.writer()->Apply(session(DurableSession::OPENING, "3", 'a'));
+  ExpectRefused(&state, session(DurableSession::OPEN, "4", 'a'), "not what follows");
+  ExpectRefused(&state, session(DurableSession::OPEN, "3", 'b'), "not what follows");
+  ExpectRefused(&state, Session(3, 1, DurableSession::OPEN), "not what follows");
+  state.writer()->Apply(session(DurableSession::OPEN, "3", 'a'));
+}
+
 TEST(CoordinatorStateTest, IncarnationsGrow) {
   ReplayedState state;
   EXPECT_EQ(state.writer()->state().incarnation(4), 0u);

@@ -200,8 +200,9 @@ absl::Status SimulatedPs::DeleteJob(const std::string& job, uint64_t job_term, u
 }
 
 absl::StatusOr<OpenSessionReply> SimulatedPs::OpenSession(const SessionKey& session, uint64_t term,
-                                                          uint64_t call) {
-  return shard_->OpenSession(session, term, call);
+                                                          uint64_t call,
+                                                          const MemberIdentity& member) {
+  return shard_->OpenSession(session, term, call, member);
 }
 
 absl::StatusOr<CloseSessionReply> SimulatedPs::CloseSession(const SessionKey& session,

@@ -75,7 +75,8 @@ class SimulatedPs : public ShardGateway {
   absl::Status DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                          uint64_t call) override;
   absl::StatusOr<OpenSessionReply> OpenSession(const SessionKey& session, uint64_t term,
-                                               uint64_t call) override;
+                                               uint64_t call,
+                                               const MemberIdentity& member) override;
   absl::StatusOr<CloseSessionReply> CloseSession(const SessionKey& session, uint64_t term,
                                                  uint64_t call) override;
   absl::Status Checkpoint(const CheckpointRequest& request) override;
