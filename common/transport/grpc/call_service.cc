@@ -1,12 +1,15 @@
 #include "common/transport/grpc/call_service.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "common/base/clock.h"
 #include "common/base/log_limit.h"
@@ -16,6 +19,7 @@
 #include "common/transport/frame/in_flight.h"
 #include "common/transport/grpc/conduct.h"
 #include "common/transport/grpc/queue_threads.h"
+#include "common/transport/grpc/reset_watch.h"
 #include "common/transport/grpc/status_conversion.h"
 #include "grpcpp/generic/async_generic_service.h"
 #include "grpcpp/server_builder.h"
@@ -32,6 +36,7 @@ using Writer = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
 
 // Of each method so many calls may come at once before a thread of the queue looks.
 constexpr int kAwaitedCalls = 2;
+constexpr size_t kMostKnown = 4096;
 constexpr absl::Duration kStopWarning = absl::Seconds(10);
 constexpr absl::Duration kCutPeriod = absl::Minutes(1);
 
@@ -150,6 +155,8 @@ class GrpcCallService final : public CallService {
 
   void Start(grpc::ServerCompletionQueue* queue) override {
     queue_ = queue;
+    resets_ = std::make_unique<ResetWatch>(
+        [this](const std::string& peer, uint64_t calls) { NoteResets(peer, calls); });
     new UnknownCall(this);
     for (size_t method = 0; method < table_.calls().size(); ++method) {
       for (int i = 0; i < kAwaitedCalls; ++i) {
@@ -159,6 +166,7 @@ class GrpcCallService final : public CallService {
   }
 
   void Stop() override {
+    resets_.reset();
     threads_.Stop();
     while (!calls_.WaitIdle(kStopWarning)) {
       LOG(WARNING) << "calls are still ending";
@@ -169,26 +177,50 @@ class GrpcCallService final : public CallService {
   friend class Call;
   friend class UnknownCall;
 
-  // A call has ended without an answer, or can have none.
-  void NoteInVain(const grpc::ServerContextBase& context) {
-    const std::string peer = context.peer();
+  // A call of `peer` has ended without an answer, or can have none. gRPC counts it as well if it
+  // was taken back.
+  void NoteInVain(const std::string& peer, bool taken_back) {
+    if (taken_back) {
+      MutexLock lock(&mutex_);
+      if (known_.size() >= kMostKnown) {
+        known_.clear();  // those of connections that have ended meanwhile stay in it
+      }
+      ++known_[peer];
+    }
+    Judge(peer, 1);
+  }
+
+  // What gRPC has counted, which is more than has come to a call here.
+  void NoteResets(const std::string& peer, uint64_t calls) {
+    {
+      MutexLock lock(&mutex_);
+      const auto known = known_.find(peer);
+      const uint64_t counted = known == known_.end() ? 0 : std::min(known->second, calls);
+      calls -= counted;
+      if (counted > 0 && (known->second -= counted) == 0) {
+        known_.erase(known);
+      }
+    }
+    if (calls > 0) {
+      Judge(peer, calls);
+    }
+  }
+
+  void Judge(const std::string& peer, uint64_t calls) {
     const absl::Duration now = Clock::Real()->Now();
     if (IsOfMany(peer)) {
       return;
     }
     {
       MutexLock lock(&mutex_);
-      if (!conduct_.NoteInVain(peer, now)) {
+      if (!conduct_.NoteInVain(peer, now, calls)) {
         return;
       }
     }
     if (!connections_->Cut(peer)) {
       return;  // its calls outlive its connection
     }
-    if (const absl::StatusOr<Caller> caller = guard_->Identify(context);
-        caller.ok() && caller->member.has_value()) {
-      connections_->NoteCut(QuotaName(*caller), now);
-    }
+    connections_->NoteCut(peer, now);
     if (const std::optional<uint64_t> left_out = cuts_.Take(now)) {
       LOG(WARNING) << peer
                    << " is cut off: it makes calls all the time and takes them back, or ones that "
@@ -207,7 +239,10 @@ class GrpcCallService final : public CallService {
   grpc::ServerCompletionQueue* queue_ = nullptr;  // null before Start
   Mutex mutex_;
   Conduct conduct_ ABSL_GUARDED_BY(mutex_);
+  // Calls that were taken back, of which gRPC's count has yet to come.
+  absl::flat_hash_map<std::string, uint64_t> known_ ABSL_GUARDED_BY(mutex_);
   LogLimit cuts_{kCutPeriod};
+  std::unique_ptr<ResetWatch> resets_;  // null before Start, and after Stop
 };
 
 Call::Call(GrpcCallService* owner, size_t method)
@@ -244,7 +279,7 @@ UnknownCall::UnknownCall(GrpcCallService* owner) : owner_(owner), counted_(&owne
 void UnknownCall::OnAccept(bool ok) {
   if (ok) {
     new UnknownCall(owner_);
-    owner_->NoteInVain(context_);
+    owner_->NoteInVain(context_.peer(), /*taken_back=*/false);
     stream_.Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, ""), &finished_);
   } else {
     delete this;
@@ -254,7 +289,7 @@ void UnknownCall::OnAccept(bool ok) {
 void Call::OnOver() {
   if (context_.IsCancelled()) {
     cancelled_ = true;
-    owner_->NoteInVain(context_);
+    owner_->NoteInVain(context_.peer(), /*taken_back=*/true);
   }
   EndOne();
 }

@@ -13,12 +13,12 @@ double Conduct::Remembered(const Count& count, absl::Duration now) const {
   return std::max(0.0, count.calls - forgotten_ * absl::ToDoubleSeconds(now - count.at));
 }
 
-bool Conduct::NoteInVain(const std::string& peer, absl::Duration now) {
+bool Conduct::NoteInVain(const std::string& peer, absl::Duration now, double calls) {
   if (counts_.size() >= prune_at_) {
     Prune(now);
   }
   Count& count = counts_[peer];
-  count.calls = Remembered(count, now) + 1;
+  count.calls = Remembered(count, now) + calls;
   count.at = now;
   if (count.calls <= most_) {
     return false;

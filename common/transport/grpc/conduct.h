@@ -24,8 +24,8 @@ class Conduct {
   explicit Conduct(double forgotten = kForgotten, double most = kMost)
       : forgotten_(forgotten), most_(most) {}
 
-  // `peer` has made a call in vain. True: it is to be cut off; it is forgotten then.
-  bool NoteInVain(const std::string& peer, absl::Duration now);
+  // `peer` has made so many calls in vain. True: it is to be cut off; it is forgotten then.
+  bool NoteInVain(const std::string& peer, absl::Duration now, double calls = 1);
 
  private:
   struct Count {

@@ -30,6 +30,13 @@ TEST(ConductTest, BearsWhoGivesUpNowAndThen) {
   EXPECT_EQ(CallsBeforeTheCut(&conduct, "a", 0.9 * Conduct::kForgotten), -1);
 }
 
+TEST(ConductTest, ManyAtOnceCount) {
+  Conduct conduct;
+  EXPECT_FALSE(conduct.NoteInVain("a", absl::ZeroDuration(), Conduct::kMost));
+  EXPECT_TRUE(conduct.NoteInVain("a", absl::ZeroDuration()));
+  EXPECT_TRUE(conduct.NoteInVain("b", absl::ZeroDuration(), Conduct::kMost + 1));
+}
+
 TEST(ConductTest, PeersAreCountedByThemselves) {
   Conduct conduct;
   for (int i = 0; i < Conduct::kMost; ++i) {

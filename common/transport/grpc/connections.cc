@@ -105,10 +105,22 @@ absl::Status Connections::NoteMember(const std::string& peer, const std::string&
   return absl::OkStatus();
 }
 
-void Connections::NoteCut(const std::string& member, absl::Duration now) {
+void Connections::NoteCut(const std::string& peer, absl::Duration now) {
   MutexLock lock(&mutex_);
-  if (!member.empty() && cuts_.NoteInVain(member, now)) {
-    shut_out_[member] = now + kShutOut;
+  const auto known = known_.find(peer);
+  if (known == known_.end()) {
+    return;  // not over TLS
+  }
+  const std::string address = Newcomers::AddressOf(peer);
+  const bool is_member = !known->second.member.empty();
+  const std::string who = is_member ? known->second.member : address;
+  if (!cuts_.NoteInVain(who, now)) {
+    return;
+  }
+  if (is_member) {
+    shut_out_[who] = now + kShutOut;
+  } else {
+    newcomers_.ShutOut(address, now, kShutOut);
   }
 }
 

@@ -47,8 +47,9 @@ class Connections {
   // Ends the connection of the peer that gRPC calls so, as in "ipv4:10.0.0.5:41234"; false: there
   // is none. It looks at each descriptor, since nobody tells which ones gRPC has closed.
   bool Cut(const std::string& peer) const;
-  // One of `member` was cut off for bad conduct. Who is again and again is shut out.
-  void NoteCut(const std::string& member, absl::Duration now);
+  // The connection of `peer` is cut off for bad conduct. Whose are again and again is shut out: the
+  // member, or where it has not proved to be one, its address.
+  void NoteCut(const std::string& peer, absl::Duration now);
 
   // What gRPC calls the other end of a socket; "" of one without a port.
   static std::string PeerOf(int fd);

@@ -130,10 +130,10 @@ TEST_F(ConnectionsTest, WhoIsCutOffAgainAndAgainIsShutOut) {
   const Pair good = Come(1), bad = Come(1);
   ASSERT_OK(Prove(bad, "worker/7"));
   for (int i = 0; i < Connections::kMostCuts; ++i) {
-    connections_.NoteCut("worker/7", now_);
+    connections_.NoteCut(bad.peer(), now_);
   }
   EXPECT_OK(Prove(bad, "worker/7"));
-  connections_.NoteCut("worker/7", now_);
+  connections_.NoteCut(bad.peer(), now_);
   EXPECT_THAT(Prove(bad, "worker/7"),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        AllOf(HasSubstr("worker/7"), HasSubstr("let in again in 30s"))));
@@ -142,10 +142,25 @@ TEST_F(ConnectionsTest, WhoIsCutOffAgainAndAgainIsShutOut) {
   EXPECT_OK(Prove(bad, "worker/7"));
 }
 
+TEST_F(ConnectionsTest, TheAddressOfWhoHasProvedNothingIsShutOut) {
+  const Pair member = Come(66), bad = Come(66), more = Connect(66), other = Connect(1);
+  ASSERT_OK(Prove(member, "worker/7"));
+  for (int i = 0; i <= Connections::kMostCuts; ++i) {
+    EXPECT_TRUE(connections_.NoteNewcomer(more.server.get(), now_));
+    connections_.NoteCut(bad.peer(), now_);
+  }
+  EXPECT_FALSE(connections_.NoteNewcomer(more.server.get(), now_));
+  EXPECT_TRUE(connections_.NoteNewcomer(other.server.get(), now_));
+  EXPECT_OK(Prove(member, "worker/7"));
+  now_ += Connections::kShutOut + absl::Seconds(1);
+  EXPECT_TRUE(connections_.NoteNewcomer(more.server.get(), now_));
+}
+
 TEST_F(ConnectionsTest, CutsArePassedOverInTime) {
   const Pair bad = Come(1);
+  ASSERT_OK(Prove(bad, "worker/7"));
   for (int i = 0; i < 20; ++i, now_ += absl::Minutes(1)) {
-    connections_.NoteCut("worker/7", now_);
+    connections_.NoteCut(bad.peer(), now_);
     EXPECT_OK(Prove(bad, "worker/7"));
   }
 }

@@ -57,6 +57,13 @@ bool Newcomers::MayCome(const std::string& address, absl::Duration now) {
   return true;
 }
 
+void Newcomers::ShutOut(const std::string& address, absl::Duration now,
+                        absl::Duration for_so_long) {
+  Address& of = addresses_[address];
+  of.came = kAtOnce + kASecond * absl::ToDoubleSeconds(for_so_long);
+  of.at = now;
+}
+
 std::vector<int> Newcomers::Add(int id, const std::string& address) {
   Forget(id);
   Address& of = addresses_[address];

@@ -38,6 +38,8 @@ class Newcomers {
   // Connection `id` of the address has come, in place of an earlier one of that number; those that
   // are to be cut off for it. They are forgotten.
   std::vector<int> Add(int id, const std::string& address);
+  // Nobody may come from there for so long.
+  void ShutOut(const std::string& address, absl::Duration now, absl::Duration for_so_long);
   // It has proved itself, or has ended.
   void Prove(int id);
   void Forget(int id);

@@ -76,6 +76,14 @@ TEST(NewcomersTest, SoManyOfAnAddressComeASecond) {
   EXPECT_TRUE(newcomers.MayCome("another", now));
 }
 
+TEST(NewcomersTest, AnAddressIsShutOutForAWhile) {
+  Newcomers newcomers(1000);
+  newcomers.ShutOut("stranger", absl::ZeroDuration(), absl::Seconds(30));
+  EXPECT_FALSE(newcomers.MayCome("stranger", absl::Seconds(29)));
+  EXPECT_TRUE(newcomers.MayCome("another", absl::Seconds(29)));
+  EXPECT_TRUE(newcomers.MayCome("stranger", absl::Seconds(31)));
+}
+
 TEST(NewcomersTest, WhoProvesItselfIsNotCounted) {
   Newcomers newcomers(1000);
   for (int i = 0; i < 10'000; ++i) {
