@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
+#include "common/security/access.h"
 #include "common/security/join_token.h"
 #include "common/security/member_id.h"
 #include "coordinator/job/replica_set.h"
@@ -30,11 +31,6 @@ bool HasKey(const MemberRecord& member, const std::string& key) {
   return member.key() == key || std::ranges::any_of(member.earlier(), [&](const MemberKey& had) {
            return had.fingerprint() == key;
          });
-}
-
-absl::Status OnlyFor(const Identity& identity) {
-  return absl::PermissionDeniedError(
-      absl::StrCat(MemberName(identity), " has joined for job ", identity.job, " alone"));
 }
 
 // What a caller is known by; nothing where it does not say who it is.
@@ -301,18 +297,11 @@ absl::Status Members::CheckWorker(const HeartbeatRequest& request, const Caller&
         "whoever calls as ", WorkerName(request.task()), " has the certificate of ",
         MemberName(identity), "; start it as that, or join with --task=", request.task()));
   }
-  if (!identity.job.empty() && identity.job != request.enters_job()) {
-    return OnlyFor(identity);
-  }
-  return absl::OkStatus();
+  return CheckJob(caller, request.enters_job());
 }
 
 absl::Status Members::CheckEnter(const std::string& job, const Caller& caller) const {
-  const Peer* const peer = WorkerOf(caller);
-  if (peer == nullptr || peer->identity.job.empty() || peer->identity.job == job) {
-    return absl::OkStatus();
-  }
-  return OnlyFor(peer->identity);
+  return CheckJob(caller, job);
 }
 
 absl::Status Members::CheckSession(uint32_t worker, const Caller& caller) const {
