@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import warnings
-from typing import Any, Counter, List, Optional, Sequence, Tuple
+from typing import Any, Counter, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -233,12 +233,14 @@ class TorchBinding:
     def landed(self) -> None:
         """The vector has changed."""
         moved = self._moved(self._slots)
-        torch._foreach_zero_([slot.bump for slot in self._slots])
-        if moved:
-            self._scatter(moved)
+        copied = self._scatter(moved) if moved else set()
+        bumps = [slot.bump for slot in self._slots if slot.number not in copied]
+        if bumps:
+            torch._foreach_zero_(bumps)
         self._keep()
 
-    def _scatter(self, moved: List[Slot]) -> None:
+    def _scatter(self, moved: List[Slot]) -> Set[int]:
+        """Gives the values to tensors that are no views; returns those that were copied to."""
         copied = []
         with torch.no_grad():
             for slot in moved:
@@ -254,6 +256,7 @@ class TorchBinding:
             for slot in copied:
                 if slot.tensor.dtype in _LOSSY and (self._local or slot.kind is Kind.STATISTIC):
                     slot.anchor = slot.tensor.detach().to("cpu", copy=True)
+        return {slot.number for slot in copied}
 
     # ---- evaluation ----------------------------------------------------------------------
 
