@@ -26,7 +26,7 @@ const std::vector<BrokenFile>& Cases() {
        "colour: 3",
        {"FILE:6:1: error: colour: Cluster has no field \"colour\"; its fields are name, "
         "coordinator, ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-        "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots"}},
+        "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots, connections"}},
       {"UnknownTopLevelPlural",
        "worker {",
        "workers {",
@@ -181,7 +181,7 @@ const std::vector<BrokenFile>& Cases() {
        DeepText(),
        {"FILE:6:1: error: deep: Cluster has no field \"deep\"; its fields are name, coordinator, "
         "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-        "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots",
+        "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots, connections",
         "FILE:6:130: error: messages are nested deeper than 32 levels"}},
       {"StateDirAsAnotherName",
        "heartbeat_ms: 100",

@@ -33,7 +33,21 @@ worker { address: "unix:w" device: 2 };)");
   EXPECT_EQ(loaded.cluster.lost_after_ms(), 3000u);
   EXPECT_EQ(loaded.cluster.rpc_deadline_ms(), 10000u);
   EXPECT_EQ(loaded.cluster.keep_ended_jobs(), 20u);
+  EXPECT_EQ(loaded.cluster.connections(), 1u);
   EXPECT_FALSE(loaded.cluster.has_state_dir());
+}
+
+TEST(LoadCluster, ThereMayBeSixteenConnections) {
+  const std::string path = testing::MakeFolder("connections") + "/c.textproto";
+  const std::string tasks = "coordinator { address: 'unix:c' } ps { address: 'unix:p' }\n";
+  testing::WriteFile(path, tasks + "connections: 16");
+  ASSERT_OK_AND_ASSIGN(const LoadedCluster loaded, LoadCluster(path));
+  EXPECT_EQ(loaded.cluster.connections(), 16u);
+  testing::WriteFile(path, tasks + "connections: 17");
+  EXPECT_THAT(LoadCluster(path).status().message(),
+              HasSubstr(":2:14: error: connections: 17 connections are more than 16"));
+  testing::WriteFile(path, tasks + "num_connections: 4");
+  EXPECT_THAT(LoadCluster(path).status().message(), HasSubstr("write connections"));
 }
 
 TEST(LoadCluster, RefusesWhatIsNoFile) {
@@ -53,7 +67,7 @@ TEST(LoadCluster, RefusesWhatIsNoFile) {
       path +
       ":1:1: error: the file is empty; a cluster file has the fields name, coordinator, "
       "ps, worker, heartbeat_ms, lost_after_ms, rpc_deadline_ms, ps_lost_after_ms, "
-      "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots";
+      "worker_wait_ms, state_dir, keep_ended_jobs, open, data_roots, connections";
   testing::WriteFile(path, "");
   EXPECT_EQ(line(path), empty);
   testing::WriteFile(path, "# nothing but this\n\n");

@@ -380,6 +380,15 @@ TEST_F(CliTest, ValidateReadsTheStandardInput) {
 }
 
 // 7 x 300,000 weights and 7 biases: 2,100,007 x 4 bytes are 8.01 MiB.
+TEST_F(CliTest, ValidateCountsTheConnectionsOfWorkers) {
+  const std::string wide = Write("wide.textproto",
+                                 "connections: 4\n"
+                                 "coordinator { address: 'unix:/c' }\nps { address: 'unix:/p' }\n");
+  EXPECT_EQ(Run({"validate", wide}), 0);
+  EXPECT_THAT(cli_.err(), HasSubstr(": message_memory_mib: 256 is enough for 86 workers with 4 "
+                                    "connections\n"));
+}
+
 TEST_F(CliTest, ValidateSaysWhatAModelTakes) {
   const std::string model =
       Write("model.textproto", "input_shape: [300000] layer { dense { units: 7 } } loss: 0");

@@ -83,10 +83,13 @@ std::string WorkersText(const ConfigFile& file, const Cluster& cluster) {
   std::string text;
   for (int i = 0; i < cluster.ps_size(); ++i) {
     const uint32_t mib = cluster.ps(i).message_memory_mib();
-    const uint64_t workers = WorkersAdmitted(uint64_t{mib} << 20);
+    const uint64_t workers = WorkersAdmitted(uint64_t{mib} << 20, cluster.connections());
     const auto there_are = static_cast<uint64_t>(cluster.worker_size());
     absl::StrAppend(&text, file.path, there_are > workers ? ": warning" : "", ": ps/", i,
                     ": message_memory_mib: ", mib, " is enough for ", workers, " workers",
+                    cluster.connections() > 1
+                        ? absl::StrCat(" with ", cluster.connections(), " connections")
+                        : "",
                     there_are > workers ? absl::StrCat(", but there are ", there_are) : "", "\n");
   }
   return text;

@@ -1,5 +1,6 @@
 #include "coordinator/client/job_location.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -22,6 +23,7 @@ absl::StatusOr<ParameterClientOptions> ReadOnlyOptions(const JobLocation& locati
   options.job_term = location.job_term();
   options.layout_hash = location.layout_hash();
   options.addresses = {location.address().begin(), location.address().end()};
+  options.connections = std::max(1u, location.connections());
   options.read_only = true;
   return options;
 }

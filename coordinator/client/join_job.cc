@@ -70,6 +70,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.job_term = joined.session.job_term();
   client.layout_hash = assignment.layout_hash();
   client.addresses = {assignment.shard_address().begin(), assignment.shard_address().end()};
+  client.connections = std::max(1u, assignment.connections());
   client.shard_epochs = {assignment.shard_epoch().begin(), assignment.shard_epoch().end()};
   const Downpour& downpour = joined.job.downpour();
   ASSIGN_OR_RETURN(client.tables, TableMaps(joined.layout.tables(), client.map.shards()));

@@ -47,6 +47,7 @@ Assignment MakeAssignment() {
   assignment.add_shard_address("unix:ps1");
   assignment.add_shard_epoch(1000);
   assignment.add_shard_epoch(2000);
+  assignment.set_connections(4);
   assignment.set_train_fingerprint(11);
   assignment.set_test_fingerprint(12);
   return assignment;
@@ -124,6 +125,7 @@ TEST(MakeJoinedJobTest, HasAllThatAParameterClientNeeds) {
   EXPECT_EQ(client.layout_hash, joined.layout.Hash());
   EXPECT_THAT(client.addresses, ElementsAre("unix:ps0", "unix:ps1"));
   EXPECT_THAT(client.shard_epochs, ElementsAre(1000, 2000));
+  EXPECT_EQ(client.connections, 4u);
   EXPECT_EQ(client.push_format, TOP_K);
   EXPECT_EQ(client.fetch_format, BFLOAT16);
   EXPECT_EQ(client.fetch_changes, INT8);
@@ -138,6 +140,14 @@ TEST(MakeJoinedJobTest, HasAllThatAParameterClientNeeds) {
   EXPECT_EQ(client.map.shard(1).end, 32u);
   EXPECT_EQ(client.map.stripes(0), 1u);
   EXPECT_OK(ParameterClient::Create(client).status());
+}
+
+// Of an earlier build's coordinator.
+TEST(MakeJoinedJobTest, HasOneConnectionWhereNoNumberIsTold) {
+  Assignment assignment = MakeAssignment();
+  assignment.clear_connections();
+  ASSERT_OK_AND_ASSIGN(const JoinedJob joined, MakeJoinedJob(assignment));
+  EXPECT_EQ(joined.client_options.connections, 1u);
 }
 
 TEST(MakeJoinedJobTest, RefusesAnotherLayout) {

@@ -66,6 +66,7 @@ TEST_F(CoordinatorCoreTest, OneWorkerToTheEnd) {
   const HeartbeatReply beat = h_.Beat(0);
   EXPECT_EQ(beat.assignment().session().job(), "j-1");
   EXPECT_THAT(beat.assignment().shard_address(), ElementsAre("unix:ps0", "unix:ps1"));
+  EXPECT_EQ(beat.assignment().connections(), 3u);
   EXPECT_THAT(beat.assignment().shard_epoch(), ElementsAre(1000, 1000));
   h_.TrainToTheEnd(0);
   // Not before the sessions are closed and the shards polled once more.

@@ -28,6 +28,7 @@ TEST_F(CoreEnterTest, TheFirstWritesTheParametersAndAllTrain) {
   ASSERT_EQ(reply.part(), EnterReply::INITIALIZE);
   EXPECT_EQ(reply.writer(), 1u);
   EXPECT_EQ(reply.location().address_size(), 2);
+  EXPECT_EQ(reply.location().connections(), 3u);
   EXPECT_EQ(reply.location().job(), "gpt-1");
   EXPECT_EQ(h_.State(), INITIALIZING);
   EXPECT_TRUE(h_.shard(0).jobs.at("gpt-1")) << "written by the client";

@@ -41,6 +41,7 @@ class CoreHarness {
     cluster_.set_lost_after_ms(3000);
     cluster_.set_ps_lost_after_ms(30000);
     cluster_.set_rpc_deadline_ms(10000);
+    cluster_.set_connections(3);
     cluster_.set_worker_wait_ms(worker_wait_ms);
     RestartCoordinator(0);
   }

@@ -85,6 +85,7 @@ JobLocation LocationOf(const JobRecord& job, const Cluster& cluster) {
   location.set_layout_hash(job.plan.layout_hash);
   location.set_job_term(job.state().term());
   location.set_max_stripe_bytes(job.plan.max_stripe_bytes);
+  location.set_connections(cluster.connections());
   for (int shard = 0; shard < cluster.ps_size(); ++shard) {
     location.add_address(cluster.ps(shard).address());
     location.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));

@@ -145,9 +145,10 @@ Assignment Replicas::MakeAssignment(const JobRecord& job, const SessionKey& sess
   *assignment.mutable_job() = job.plan.job;
   assignment.set_layout_hash(job.plan.layout_hash);
   assignment.set_max_stripe_bytes(job.plan.max_stripe_bytes);
+  assignment.set_connections(cluster_.connections());
   for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
     assignment.add_shard_address(cluster_.ps(shard).address());
-    assignment.add_shard_epoch(job.state().shard_epoch(static_cast<int>(shard)));
+    assignment.add_shard_epoch(job.state().shard_epoch(shard));
   }
   // The same for the whole session: a chain pushes again only in its first part.
   assignment.set_keep_pushes(job.plan.job.has_downpour() && View(job).IsDurable());
@@ -385,8 +386,7 @@ void Replicas::CloseSession(uint32_t worker, const std::string& kind, const std:
 }
 
 bool Replicas::Advance(JobRecord* job, absl::Duration now) {
-  // Opened before closed: a session that came and went since the last step is in both, and its
-  // replica is added before it is removed.
+  // Opened before closed: who came and went since the last step is in both, and is added first.
   const SessionLedger::Changes changes = job->ledger()->TakeChanges();
   for (const uint32_t worker : changes.opened) {
     BeginReplica(job, worker, now);

@@ -24,10 +24,10 @@ uint64_t MostSharedBytes(uint64_t pool) { return pool / 3; }
 
 }  // namespace
 
-uint64_t WorkersAdmitted(uint64_t message_memory_bytes) {
+uint64_t WorkersAdmitted(uint64_t message_memory_bytes, uint32_t connections) {
   const uint64_t pool = Pool(message_memory_bytes);
   const uint64_t streams = (MostConnectionBytes(pool) - MostSharedBytes(pool)) / kOpenStreamBytes;
-  return std::max<uint64_t>(1, streams / kStreamsPerWorker);
+  return std::max<uint64_t>(1, streams / (kStreamsPerWorker * connections));
 }
 
 MessageBudget::MessageBudget(uint64_t message_memory_bytes)

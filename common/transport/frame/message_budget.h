@@ -44,11 +44,12 @@ inline constexpr uint64_t kOpenStreamBytes = 128 << 10;
 // for its thread.
 inline constexpr uint64_t kOpenSharedBytes = (2 << 20) + (64 << 10);
 
-// Data streams of a worker to one server: one for fetches, one for pushes.
+// Data streams of a worker to one server for each of its connections (cluster.proto): one for
+// fetches, one for pushes.
 inline constexpr uint64_t kStreamsPerWorker = 2;
 // Workers whose streams a server with so much message memory admits at once, be
 // they on its host or not.
-uint64_t WorkersAdmitted(uint64_t message_memory_bytes);
+uint64_t WorkersAdmitted(uint64_t message_memory_bytes, uint32_t connections);
 
 class MessageBudget {
   // A member's.

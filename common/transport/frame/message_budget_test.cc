@@ -53,7 +53,8 @@ class MessageBudgetTest : public ::testing::Test {
 };
 
 TEST(MessageBudget, TheDefaultServes256Workers) {
-  EXPECT_GE(WorkersAdmitted(kDefault), 256u);
+  EXPECT_GE(WorkersAdmitted(kDefault, /*connections=*/1), 256u);
+  EXPECT_EQ(WorkersAdmitted(kDefault, /*connections=*/4), WorkersAdmitted(kDefault, 1) / 4);
   MessageBudget budget(kDefault);
   // First as many as there may be on its host, then those that are elsewhere.
   int shared = 0;
@@ -61,7 +62,7 @@ TEST(MessageBudget, TheDefaultServes256Workers) {
     ++shared;
   }
   EXPECT_GE(shared, 26);
-  for (uint64_t i = 0; i < kStreamsPerWorker * WorkersAdmitted(kDefault); ++i) {
+  for (uint64_t i = 0; i < kStreamsPerWorker * WorkersAdmitted(kDefault, 1); ++i) {
     ASSERT_OK(budget.Connect(Kind::kStream));
   }
   EXPECT_GE(budget.turns(), 8u);
