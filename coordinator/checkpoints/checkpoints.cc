@@ -289,6 +289,11 @@ void Checkpoints::RecordCheckpoints(uint32_t shard, absl::Duration now) {
     const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
     if (status != nullptr) {
       job->checkpoints.NoteShard(shard, *status, now);
+      // Initial parameters that are lost another program writes; a batch goes back to what all
+      // have.
+      if (View(*job).IsPushedTo() && !View(*job).AwaitsFirstGeneration()) {
+        job->checkpoints.KeepToTold(shard);
+      }
       if (job->procedure() != nullptr) {
         job->procedure()->NoteHeldGeneration(job->checkpoints.state().held());
       }

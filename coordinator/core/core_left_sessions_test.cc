@@ -1,9 +1,12 @@
-// What is remembered of sessions that have left, and what a shard is told of them.
+// What is remembered of sessions that have left, and what a shard is told of them and of what its
+// folder must have.
+#include "coordinator/core/core_enter_fixture.h"
 #include "coordinator/core/core_restores_fixture.h"
 
 namespace monsoon {
 namespace {
 
+using ::monsoon::testing::CoreEnterTest;
 using ::monsoon::testing::CoreRestoresTest;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -80,6 +83,56 @@ TEST_F(LeftSessionsTest, WhatHasPushedNothingIsNotRemembered) {
   h_.Leave(1);
   h_.Settle();
   EXPECT_THAT(Told(), IsEmpty());
+}
+
+// ps/1 has written generation 2 and told of it, ps/0 has not: `held` is 1.
+class OneShardHasWrittenTest : public LeftSessionsTest {
+ protected:
+  void SetUp() override {
+    StartWithAGeneration();
+    h_.Join(1);
+    h_.shard(0).disk_error = "No space left on device";
+    WriteAGeneration();
+    ASSERT_EQ(Durability().generation(), 1u);
+    ASSERT_EQ(h_.shard(1).generation["j-1"], 2u);
+  }
+};
+
+// Workers that are there send again what an older copy of its folder lacks; but whether they are
+// there nobody knows before it is too late.
+TEST_F(OneShardHasWrittenTest, AFolderMustHaveWhatItsShardHasTold) {
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).restore.held(), 2u);
+  h_.Restart(0);
+  Pass(1);
+  EXPECT_EQ(h_.shard(0).restore.held(), 1u) << "of another shard";
+}
+
+TEST_F(OneShardHasWrittenTest, TheNextLifeOfTheCoordinatorKnowsThat) {
+  h_.Leave(1);
+  h_.Settle();
+  h_.RestartCoordinator();
+  h_.Restart(1);
+  Pass(1);
+  EXPECT_EQ(h_.shard(1).restore.held(), 2u);
+}
+
+// Nobody has pushed.
+class FirstGenerationTest : public CoreEnterTest {};
+
+TEST_F(FirstGenerationTest, InitialParametersThatAreGoneAreNotWaitedFor) {
+  h_.KeepState();
+  h_.shard(1).disk_is_slow = true;
+  Write(1);
+  h_.Poll();
+  h_.Settle();
+  ASSERT_EQ(h_.shard(0).generation["gpt-1"], 1u);
+  h_.Restart(0);
+  h_.Poll();
+  h_.Settle();
+  EXPECT_EQ(h_.shard(0).restore.create().job(), "gpt-1");
+  EXPECT_EQ(h_.shard(0).restore.held(), 0u);
 }
 
 }  // namespace

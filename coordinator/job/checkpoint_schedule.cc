@@ -243,6 +243,18 @@ void CheckpointSchedule::NoteShard(uint32_t shard, const ShardJobStatus& status,
   }
 }
 
+void CheckpointSchedule::KeepToTold(uint32_t shard) {
+  const int index = static_cast<int>(shard);
+  google::protobuf::RepeatedField<uint64_t> known = state().left_by();
+  known.Resize(static_cast<int>(shards_.size()), 0);
+  if (shards_[shard].generation > std::max(known[index], state().held())) {
+    known[index] = shards_[shard].generation;
+    writer_.Make([&](StateUpdate* update) {
+      *update->mutable_session_durable()->mutable_generation() = std::move(known);
+    });
+  }
+}
+
 void CheckpointSchedule::Hold(absl::Duration now) {
   const uint64_t before = state().held();
   held_ordered_at_ = FromNanos(state().ordered_ns());

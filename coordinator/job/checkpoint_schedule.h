@@ -103,6 +103,10 @@ class CheckpointSchedule {
                 absl::Duration now);
   // In a poll.
   void NoteShard(uint32_t shard, const ShardJobStatus& status, absl::Duration now);
+  // From now on the shard's folder is one that has the newest generation of which it has told, held
+  // by all or not: a worker that is gone, or whose death nobody has noticed yet, does not send
+  // again what an older copy of the folder lacks.
+  void KeepToTold(uint32_t shard);
   // True, now and then, while a generation is under way: it may be there, so that a poll
   // is worth its while. How long one took would not be known otherwise.
   bool WantsPoll(absl::Duration now);
