@@ -116,6 +116,22 @@ TEST(CheckpointProcessTest, EachLifeHasAHigherEpoch) {
   EXPECT_GT(shards->server(0)->shard_epoch(), first);
 }
 
+// What it was told last before it ended in order, and not what it knew when it last wrote a part.
+TEST(CheckpointProcessTest, AServerThatIsStoppedRemembersTheNewestJournal) {
+  ASSERT_OK_AND_ASSIGN(const auto shards, TestShards::Start({.state_dir = Folder()}));
+  JournalMark mark;
+  mark.set_id(7);
+  mark.set_life(2);
+  for (const uint64_t commits : {20, 30}) {
+    mark.set_commits(commits);
+    ASSERT_OK(shards->control(0)->GetStatus("", mark));
+  }
+  shards->server(0)->Drain(absl::Seconds(5));
+  ASSERT_OK(shards->Restart(0));
+  ASSERT_OK_AND_ASSIGN(const ShardStatusReply status, shards->control(0)->GetStatus(""));
+  EXPECT_EQ(status.journal().commits(), 30u);
+}
+
 // Of a real process: one job of one slice, gradients that count themselves.
 constexpr size_t kFloats = 64 * 64;
 constexpr uint64_t kStripeBytes = 1024;

@@ -3,8 +3,9 @@
 // go on from it (coordinator/slices/journal_guard.h).
 //
 // With a file of its own it outlives the process. That is written when another life of a
-// coordinator speaks, and with each generation that is ordered: so whoever finds a part here finds
-// a mark that is as new. A mark that cannot be written or read is passed over.
+// coordinator speaks, with each generation that is ordered, and when the process ends in order: so
+// whoever finds a part here finds a mark that is as new. A process that is killed forgets what it
+// has heard since. A mark that cannot be written or read is passed over.
 //
 // Thread safe.
 #pragma once

@@ -114,6 +114,7 @@ class GrpcPsServer final : public PsServer {
     if (const absl::Status status = keeper_->Flush(grace); !status.ok()) {
       LOG(ERROR) << "checkpoints: " << status.message();
     }
+    journal_.Keep();  // last: the coordinator has told of more meanwhile
   }
 
  private:

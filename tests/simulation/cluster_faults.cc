@@ -153,6 +153,7 @@ void ClusterSimulation::RestartPs(uint32_t index, absl::Duration back) {
   ps.Drain();
   world_.network.In(&ps.process, world_.dice.Between(Milliseconds(1), Milliseconds(100)),
                     [this, &ps, index, back] {
+                      ps.heard()->Keep();
                       ps.Kill(/*power_cut=*/false, /*rot=*/false);
                       StartPs(index, back);
                     });
@@ -342,7 +343,7 @@ void ClusterSimulation::GiveUpFolder(uint32_t index) {
 
 void ClusterSimulation::SwapJournal() {
   const bool known = coordinator_.has_backup() && std::ranges::all_of(ps_, [this](const auto& ps) {
-                       return ps->process.alive && ps->has_own_folder() &&
+                       return ps->process.alive && ps->has_own_folder() && !ps->WillForget() &&
                               ps->heard()->newest().value_or(JournalMark()).commits() >
                                   coordinator_.backup_commits();
                      });

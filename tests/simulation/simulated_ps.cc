@@ -94,6 +94,10 @@ void SimulatedPs::Kill(bool power_cut, bool rot) {
   world_->ps_died(index_);
 }
 
+bool SimulatedPs::WillForget() const {
+  return disk_.dies_in.has_value() || (disk_.is_full && shard_->GetStatus({})->draining());
+}
+
 void SimulatedPs::BackUp() { backup_ = StateFolder{folder_.storage->Copy(), folder_.marks.Copy()}; }
 
 void SimulatedPs::TakeBackup(bool empty) {
@@ -117,15 +121,8 @@ bool SimulatedPs::PutFolderBack() {
   return true;
 }
 
-void SimulatedPs::NoteBegun() {
-  if (own_.has_value()) {
-    // The copy has all that anybody goes by, but what marks say may be of earlier.
-    own_.reset();
-    ++power_cuts_;
-  }
-}
-
 void SimulatedPs::FillDisk(bool full) {
+  disk_.is_full = full;
   if (full) {
     folder_.storage->FailAfter(1, absl::ResourceExhaustedError("No space left on device"));
   } else {
@@ -134,8 +131,8 @@ void SimulatedPs::FillDisk(bool full) {
 }
 
 void SimulatedPs::Heal() {
-  write_delay_ = absl::ZeroDuration();
-  die_in_write_.reset();
+  disk_.delay = absl::ZeroDuration();
+  disk_.dies_in.reset();
   FillDisk(false);
 }
 
@@ -172,7 +169,6 @@ absl::StatusOr<CreateShardJobReply> SimulatedPs::CreateJob(const CreateShardJobR
   const bool fresh = shard_->FindJob(request.job(), request.job_term()) == nullptr;
   ASSIGN_OR_RETURN(const CreateShardJobReply reply, shard_->CreateJob(request));
   if (fresh) {
-    NoteBegun();
     create_ = request;
     Begin(RecordsNow());
   }
@@ -185,7 +181,6 @@ absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
   const bool there = shard_->FindJob(create.job(), create.job_term()) != nullptr;
   ASSIGN_OR_RETURN(const RestoreShardJobReply reply, kept_.parts->Restore(shard_.get(), request));
   if (!there) {
-    NoteBegun();
     create_ = create;
     // A round that has lost a session may have closed since: what the part says counts.
     Begin(reply.generation() == 0 ? RecordsNow() : RecordsOf(reply));
@@ -224,7 +219,7 @@ absl::Status SimulatedPs::Checkpoint(const CheckpointRequest& request) {
   ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job, shard_->StartCheckpoint(request));
   kept_.heard->Keep();
   // The event may outlive the shard.
-  world_->network.In(&process, write_delay_, [this, waits = std::weak_ptr(job), request] {
+  world_->network.In(&process, disk_.delay, [this, waits = std::weak_ptr(job), request] {
     if (std::shared_ptr<ShardJob> slice = waits.lock()) {
       Write(std::move(slice), request);
     }
@@ -237,14 +232,14 @@ absl::Status SimulatedPs::ReduceRate(const ReduceRateRequest& request) {
 }
 
 void SimulatedPs::Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order) {
-  if (die_in_write_.has_value()) {
-    folder_.storage->FailAfter(*die_in_write_ + 1, absl::UnavailableError("the process dies"));
+  if (disk_.dies_in.has_value()) {
+    folder_.storage->FailAfter(*disk_.dies_in + 1, absl::UnavailableError("the process dies"));
   }
   const absl::Status ordered = kept_.parts->Order(std::move(job), order);
   ASSERT_TRUE(kept_.parts->AwaitIdle(kPatience));
-  if (die_in_write_.has_value()) {
+  if (disk_.dies_in.has_value()) {
     Kill(world_->dice.Once(2), /*rot=*/false);
-    return then_();
+    return disk_.then();
   }
   const absl::StatusOr<ShardStatusReply> reply = GetStatus();
   ASSERT_OK(reply);
@@ -258,6 +253,11 @@ std::shared_ptr<ShardJob> SimulatedPs::Slice() const {
 }
 
 void SimulatedPs::Begin(const std::vector<StripeRecord>& records) {
+  if (own_.has_value()) {
+    // The copy has all that anybody goes by, but what marks say may be of earlier.
+    own_.reset();
+    ++power_cuts_;
+  }
   if (batch_began_) {
     return;
   }

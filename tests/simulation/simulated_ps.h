@@ -39,17 +39,19 @@ class SimulatedPs : public ShardGateway {
   SimulatedProcess process;
 
   void Start();
-  // It takes no more pushes, and is to be killed soon.
+  // It takes no more pushes, and is to end soon.
   void Drain() { shard_->StartDraining(); }
+  // It is about to die, and does not keep of which journal it has heard.
+  bool WillForget() const;
   // `rot`: a bit of the newest part turns over, if there is an older one.
   void Kill(bool power_cut, bool rot);
   // The same in the middle of the next part, after so many operations of the disk; `then`
   // follows.
   void DieInWrite(uint32_t operations, std::function<void()> then) {
-    die_in_write_ = operations;
-    then_ = std::move(then);
+    disk_.dies_in = operations;
+    disk_.then = std::move(then);
   }
-  void DelayWrites(absl::Duration delay) { write_delay_ = delay; }
+  void DelayWrites(absl::Duration delay) { disk_.delay = delay; }
 
   // A copy of the state folder is put by.
   void BackUp();
@@ -118,13 +120,11 @@ class SimulatedPs : public ShardGateway {
   uint64_t NewestRound(uint32_t stripe) const;
   void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
   void Rot();
-  // The slice is there, from whichever folder.
-  void NoteBegun();
   std::shared_ptr<ShardJob> Slice() const;
   // Of each stripe what the slice says now, and what the part says that it was restored from.
   std::vector<StripeRecord> RecordsNow() const;
   std::vector<StripeRecord> RecordsOf(const RestoreShardJobReply& restored) const;
-  // The slice begins so.
+  // The slice begins so, from whichever folder.
   void Begin(const std::vector<StripeRecord>& records);
 
   struct StateFolder {
@@ -147,9 +147,12 @@ class SimulatedPs : public ShardGateway {
     std::unique_ptr<CheckpointKeeper> parts;
     std::unique_ptr<HeardJournal> heard;
   } kept_;  // in folder_, by this life
-  absl::Duration write_delay_;
-  std::optional<uint32_t> die_in_write_;
-  std::function<void()> then_;
+  struct {
+    bool is_full = false;
+    absl::Duration delay;             // of each part
+    std::optional<uint32_t> dies_in;  // so many operations of the next part
+    std::function<void()> then;
+  } disk_;
   uint64_t good_parts_ = 0;  // written since a bit of one rotted
   std::string rotten_;
   uint64_t power_cuts_ = 0;
