@@ -66,7 +66,8 @@ def test_each_batch_counts_once(cluster, client, programs, workers, way, local):
         program.stdin.write("go\n")
         program.stdin.flush()
     out = [program.communicate(timeout=DEADLINE_S) for program in running]
-    assert entered == ["in\n"] * programs and [told for told, _ in out] == ["ended\n"] * programs, out
+    assert entered == ["in\n"] * programs, out
+    assert [told for told, _ in out] == ["ended\n"] * programs, out
     told = client.describe(name)
     assert told["state"] == "SUCCEEDED" and told["progress"]["step"] > 0
     assert numpy.array_equal(client.load(name)["w"], numpy.full(3000, 96, "f4"))
