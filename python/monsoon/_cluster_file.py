@@ -33,6 +33,6 @@ def hint(coordinator: Optional[Mapping[str, Any]]) -> str:
     """What to do where there is none."""
     host = (coordinator or {}).get("host")
     at = f"runs on {host}, where" if host else "is not reached; where it runs"
-    return ("; this client knows the cluster by its coordinator's address alone. Checkpoints lie in "
-            f"the cluster's state_dir: the coordinator {at} this works; or give monsoon.Client() the "
-            "cluster file, on a machine that can read that folder")
+    return ("; this client knows the cluster by its coordinator's address alone. Checkpoints lie "
+            f"in the cluster's state_dir: the coordinator {at} this works; or give "
+            "monsoon.Client() the cluster file, on a machine that can read that folder")

@@ -41,8 +41,9 @@ def enter(join: Callable[[bool], Any], load: Callable[[str], Mapping[str, Any]],
         return join(True)
     job, state = ended[1], ended[2]
     if on_ended == "raise" or (state != "SUCCEEDED" and not create):
-        raise errors.JobEnded(f"job {job} has ended: {state}; with on_ended=\"load\" a program gets "
-                              "the model of a job that succeeded, with \"new\" it trains a new one")
+        raise errors.JobEnded(f"job {job} has ended: {state}; with on_ended=\"load\" a program "
+                              "gets the model of a job that succeeded, with \"new\" it trains a "
+                              "new one")
     if state != "SUCCEEDED":
         return join(True)
     try:

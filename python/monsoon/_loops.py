@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 from .errors import InvalidArgument
@@ -57,7 +58,8 @@ class Steps(_Loop):
 
     def __init__(self, ready: Callable[[], "Training"], data: Iterable[Any]) -> None:
         super().__init__(ready)
-        self._data, self._items = data, iter(())
+        self._data = data
+        self._items: Iterator[Any] = iter(())
         self._ahead: List[Any] = []
 
     def _begun(self) -> "Training":
@@ -81,7 +83,7 @@ class Steps(_Loop):
         """Whether `data` have another item."""
         self._begun()
         if not self._ahead:
-            self._ahead += next(((item,) for item in self._items), ())
+            self._ahead += itertools.islice(self._items, 1)
         return bool(self._ahead)
 
 
@@ -99,7 +101,7 @@ class _Ahead(Iterator[Any]):
 
     def more(self) -> bool:
         if not self._ahead:
-            self._ahead += next(((item,) for item in self._items), ())
+            self._ahead += itertools.islice(self._items, 1)
         return bool(self._ahead)
 
 

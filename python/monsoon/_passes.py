@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Callable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Tuple
 
 from .errors import NotNow
 
@@ -24,7 +24,7 @@ def _reader() -> Tuple[int, str]:
         package = str(frame.f_globals.get("__name__", "")).split(".")[0]
         if package not in _LOADERS:
             return primed or 0, package
-        loader = frame.f_locals.get("self")
+        loader: Any = frame.f_locals.get("self")
         if primed is None and hasattr(loader, "_num_workers"):
             primed = int(loader._num_workers) * int(getattr(loader, "_prefetch_factor", 0) or 0)
         frame = frame.f_back  # type: ignore[assignment]

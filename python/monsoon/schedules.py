@@ -88,8 +88,8 @@ class WarmUp:
 
 @dataclasses.dataclass(frozen=True)
 class Plateau:
-    """join(plateau=...): factor ** n, not below min_factor, with n how often the test figure, "loss"
-    or "accuracy", has not become better than its best by min_change in `patience` evaluations in a
+    """join(plateau=...): factor ** n, not below min_factor, with n how often the test figure,
+    "loss" or "accuracy", has not become better than its best by min_change in `patience` evaluations in a
     row. Of the shards' optimizer, with Local of the outer one; beside it a schedule may warm up."""
 
     factor: float = 0.5

@@ -119,11 +119,11 @@ class Settings:
             return
         optimizer = self.optimizer.outer if isinstance(self.optimizer, Local) else self.optimizer
         if optimizer is None:
-            raise InvalidArgument("plateau is of an optimizer on the shards: give Local(outer=...), "
-                                  "or a scheduler of torch to Local")
+            raise InvalidArgument("plateau is of an optimizer on the shards: give Local(outer=...)"
+                                  ", or a scheduler of torch to Local")
         if optimizer.schedule is not None and not isinstance(optimizer.schedule, WarmUp):
-            raise InvalidArgument(f"plateau and {optimizer.schedule!r} both lower the rate; give one "
-                                  "(WarmUp goes with either)")
+            raise InvalidArgument(f"plateau and {optimizer.schedule!r} both lower the rate; give "
+                                  "one (WarmUp goes with either)")
 
     def _downpour(self) -> Dict[str, Any]:
         push, fetch = _FORMATS[self.push_format], _FORMATS[self.fetch_format]

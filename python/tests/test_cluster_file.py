@@ -55,7 +55,8 @@ fi
     script.chmod(0o755)
     monkeypatch.setenv("MONSOON_BIN", str(tmp_path))
     client = ms.Client("alpha:2221")
-    for call in (lambda: client.export("gpt-1", "m.npz", best=True), lambda: client.resume("gpt-1")):
+    for call in (lambda: client.export("gpt-1", "m.npz", best=True),
+                 lambda: client.resume("gpt-1")):
         with pytest.raises(ms.InvalidArgument, match=r"no checkpoint of gpt-1 in /nowhere; this "
                                                      r"client .* runs on gamma, where this works"):
             call()

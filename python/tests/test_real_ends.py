@@ -70,7 +70,7 @@ def test_an_early_stop_ends_and_a_plateau_lowers_the_rate(cluster, client):  # n
 
 
 def test_a_share_in_per_cent_ends_the_job_by_name(cluster, client):  # noqa: F811
-    with pytest.raises(ms.InvalidArgument, match="accuracy=87.5, and target_accuracy needs a share"):
+    with pytest.raises(ms.InvalidArgument, match="accuracy=87.5, and target_accuracy needs"):
         train(cluster.address, "percent", epochs=5, evaluate=lambda model: {"accuracy": 87.5},
               evaluate_every=1, target_accuracy=0.9)
     told = client.describe("percent")
