@@ -1,6 +1,7 @@
 #include "coordinator/job/plateau.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +42,7 @@ uint32_t CountPlateaus(const Plateau& plateau, std::span<const TestResult> resul
       continue;
     }
     const double figure = by_accuracy ? result.accuracy : -result.loss;
-    if (!best || figure > *best + plateau.min_change) {
+    if (!std::isnan(figure) && (!best || figure > *best + plateau.min_change)) {
       best = figure;
       in_a_row = 0;
     } else if (++in_a_row >= plateau.patience) {

@@ -1,5 +1,6 @@
 #include "coordinator/job/plateau.h"
 
+#include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -38,6 +39,13 @@ TEST(PlateauTest, ASmallerChangeIsNone) {
   const Plateau plateau{.metric = TEST_LOSS, .patience = 2, .min_change = 0.125};
   EXPECT_EQ(Count(plateau, {0.5, 0.4375, 0.375}), 1u) << "exactly min_change is not above it";
   EXPECT_EQ(Count(plateau, {0.5, 0.4375, 0.3125}), 0u) << "against the best that counted";
+}
+
+TEST(PlateauTest, AFigureThatIsNoNumberIsNotBetter) {
+  const Plateau two{.metric = TEST_LOSS, .patience = 2};
+  const double no_number = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Count(two, {no_number, 0.5, 0.4, 0.3}), 0u) << "the first is nothing to beat";
+  EXPECT_EQ(Count(two, {0.5, no_number, no_number}), 1u);
 }
 
 TEST(PlateauTest, AccuracyGrows) {

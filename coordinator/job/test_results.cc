@@ -1,6 +1,7 @@
 #include "coordinator/job/test_results.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "absl/status/status.h"
@@ -139,6 +140,10 @@ void TestResults::UseGeneration(uint64_t generation, TestResult when) {
 
 void TestResults::Compare(const TestResult& result) {
   if (result.generation == 0) {
+    return;
+  }
+  // Nothing is better than NaN, nor is it than anything.
+  if (std::isnan(best_ == TEST_LOSS ? result.loss : result.accuracy)) {
     return;
   }
   const DurableJob& job = writer_.job();

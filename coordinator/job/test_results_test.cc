@@ -1,5 +1,7 @@
 #include "coordinator/job/test_results.h"
 
+#include <limits>
+
 #include "common/testing/status_matchers.h"
 #include "coordinator/state/replayed_state.h"
 
@@ -187,6 +189,19 @@ TEST_F(TestedGenerationsTest, OrByLoss) {
   Test(2, 80, 40, &results);
   results.NoteProgress(3);
   Test(3, 95, 45, &results);
+  EXPECT_EQ(Best(), 2u);
+}
+
+TEST_F(TestedGenerationsTest, AFigureThatIsNoNumberIsNotTheBest) {
+  TestResults results = Make(TEST_LOSS);
+  results.NoteProgress(1);
+  Test(1, 90, std::numeric_limits<double>::quiet_NaN(), &results);
+  EXPECT_FALSE(state_.Job().job().has_best());
+  results.NoteProgress(2);
+  Test(2, 80, 40, &results);
+  EXPECT_EQ(Best(), 2u);
+  results.NoteProgress(3);
+  Test(3, 80, std::numeric_limits<double>::quiet_NaN(), &results);
   EXPECT_EQ(Best(), 2u);
 }
 
