@@ -220,7 +220,8 @@ class GrpcCallService final : public CallService {
     if (!connections_->Cut(peer)) {
       return;  // its calls outlive its connection
     }
-    connections_->NoteCut(peer, now);
+    // A thousand calls between two looks is nobody's mistake.
+    connections_->NoteCut(peer, now, std::max(1.0, calls / Conduct::kMost));
     if (const std::optional<uint64_t> left_out = cuts_.Take(now)) {
       LOG(WARNING) << peer
                    << " is cut off: it makes calls all the time and takes them back, or ones that "

@@ -105,7 +105,7 @@ absl::Status Connections::NoteMember(const std::string& peer, const std::string&
   return absl::OkStatus();
 }
 
-void Connections::NoteCut(const std::string& peer, absl::Duration now) {
+void Connections::NoteCut(const std::string& peer, absl::Duration now, double cuts) {
   MutexLock lock(&mutex_);
   const auto known = known_.find(peer);
   if (known == known_.end()) {
@@ -114,7 +114,7 @@ void Connections::NoteCut(const std::string& peer, absl::Duration now) {
   const std::string address = Newcomers::AddressOf(peer);
   const bool is_member = !known->second.member.empty();
   const std::string who = is_member ? known->second.member : address;
-  if (!cuts_.NoteInVain(who, now)) {
+  if (!cuts_.NoteInVain(who, now, cuts)) {
     return;
   }
   if (is_member) {

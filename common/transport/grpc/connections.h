@@ -48,8 +48,8 @@ class Connections {
   // is none. It looks at each descriptor, since nobody tells which ones gRPC has closed.
   bool Cut(const std::string& peer) const;
   // The connection of `peer` is cut off for bad conduct. Whose are again and again is shut out: the
-  // member, or where it has not proved to be one, its address.
-  void NoteCut(const std::string& peer, absl::Duration now);
+  // member, or where it has not proved to be one, its address. `cuts`: for how many it stands.
+  void NoteCut(const std::string& peer, absl::Duration now, double cuts = 1);
 
   // What gRPC calls the other end of a socket; "" of one without a port.
   static std::string PeerOf(int fd);

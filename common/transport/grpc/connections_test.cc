@@ -156,6 +156,13 @@ TEST_F(ConnectionsTest, TheAddressOfWhoHasProvedNothingIsShutOut) {
   EXPECT_TRUE(connections_.NoteNewcomer(more.server.get(), now_));
 }
 
+TEST_F(ConnectionsTest, OneCutMayStandForMany) {
+  const Pair bad = Come(1);
+  ASSERT_OK(Prove(bad, "worker/7"));
+  connections_.NoteCut(bad.peer(), now_, Connections::kMostCuts + 1);
+  EXPECT_FALSE(Prove(bad, "worker/7").ok());
+}
+
 TEST_F(ConnectionsTest, CutsArePassedOverInTime) {
   const Pair bad = Come(1);
   ASSERT_OK(Prove(bad, "worker/7"));

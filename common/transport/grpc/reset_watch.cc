@@ -11,7 +11,7 @@
 namespace monsoon {
 namespace {
 
-constexpr absl::Duration kPeriod = absl::Milliseconds(500);
+constexpr absl::Duration kPeriod = absl::Milliseconds(200);
 constexpr absl::string_view kSocket = "\"socketId\":\"";
 constexpr absl::string_view kServer = "\"serverId\":\"";
 constexpr absl::string_view kName = "\"name\":\"";
