@@ -64,11 +64,11 @@ class Lab:
         self.tokens.append(words[1].split(".")[2])
         return words
 
-    def program(self, name, credentials, **more):
+    def program(self, name, credentials, *words, **more):
         """One that joins a job of its own, there."""
         return subprocess.run(
             [*self.four.on(name), "/usr/bin/python3", ROOT / "python/examples/mlp_numpy.py",
-             "--coordinator=alpha:2221", "--steps=100"], capture_output=True, text=True,
+             "--coordinator=alpha:2221", "--steps=100", *words], capture_output=True, text=True,
             env={**program_environment(self.options.bin), "MONSOON_CREDENTIALS": str(credentials),
                  **more}, timeout=PATIENCE_S, check=False)
 
@@ -119,9 +119,10 @@ def train(lab):
                      described and described["reason"] or lab.cluster.logs())
     exported = lab.run("alpha", "export", job, "--out=model.npz", FILE)
     lab.checks.check("its model is exported", exported.returncode == 0, exported.stderr)
-    ran = lab.program("beta", lab.cluster.folder("beta") / "credentials")
-    lab.checks.check("a program of a member trains", ran.returncode == 0,
-                     ran.stderr + lab.cluster.logs())
+    model = lab.cluster.folder("beta") / "mlp.npz"
+    ran = lab.program("beta", lab.cluster.folder("beta") / "credentials", f"--export={model}")
+    lab.checks.check("a program of a member trains, and exports its model",
+                     ran.returncode == 0 and model.exists(), ran.stderr + lab.cluster.logs())
     own = lab.cluster.folder("delta") / "program"
     ran = lab.program("delta", own)
     lab.checks.check("a program of a stranger is told to join", ran.returncode != 0 and
