@@ -224,7 +224,13 @@ void SimulatedCoordinator::Poll(uint32_t index) {
       [this, index, round](const absl::StatusOr<ShardStatusReply>& reply) {
         shards_[index].polling = false;
         core_->OnPoll(index, round, reply, Now());
-        EndCall();
+        const uint64_t ticket = EndCall();
+        if (reply.ok() && reply->job_size() > 0 && has_own_folder()) {
+          AfterCommit(ticket, [this, index, generation = reply->job(0).generation()] {
+            uint64_t& told = world_->told[index];
+            told = std::max(told, generation);
+          });
+        }
         Poll(index);
       });
 }

@@ -80,6 +80,9 @@ struct World {
   std::map<uint64_t, SimulatedTransport*> transports;
   uint64_t transports_made = 0;
   std::map<SessionId, SessionBook> books;
+  // By shard, the newest generation of the job of which it has told the coordinator, whose journal
+  // has all that follows from that.
+  std::map<uint32_t, uint64_t> told;
   // Blocks that were leased and not reported, and who holds them.
   std::map<BlockNumber, SessionId> leased;
   // The pushes of the session that are in all of these, which are sequences by shard and stripe.
