@@ -52,6 +52,13 @@ constexpr FoundOnce kFoundOnce[] = {
     {63960, "a copy of a folder has the part that is damaged in it, and what was lost with that",
      true},
     {32922, "a slice that no poll has shown yet stays when a joined job's are made anew", true},
+    {219622, "an older folder is gone on from, without a part that not all shards have yet", true},
+    {114938, "a shard that ends in order forgets of which journal it has heard", true},
+    {128185, "the same, and a worker holds the journal of a wrong folder against the right one",
+     true},
+    {208886, "the same, of a shard that is also about to die in a write", true},
+    {230046, "the same, with a batch", true},
+    {132385, "a killed worker's pushes count, which were in a part of which nobody knew", true},
 };
 
 TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {
