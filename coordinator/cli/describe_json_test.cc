@@ -355,7 +355,8 @@ TEST(JobsJsonTest, Golden) {
             R"("reason":"","percent":100,"created_ms":5,"elapsed_s":1.5,"disk_bytes":9},)"
             R"({"job":"b-2","name":"b","state":"CANCELLED","reason":"by request","percent":0,)"
             R"("created_ms":0,"elapsed_s":0,"disk_bytes":0}],)"
-            R"("orphans":[{"job":"c-3","job_term":7,"shards":[0,2],"memory_bytes":5}]})");
+            R"("orphans":[{"job":"c-3","job_term":7,"shards":[0,2],"memory_bytes":5}],)"
+            R"("insecure":false})");
   EXPECT_EQ(SummaryJson(jobs.job(1)),
             R"({"schema_version":1,"job":"b-2","name":"b","state":"CANCELLED",)"
             R"("reason":"by request","percent":0,"created_ms":0,"elapsed_s":0,"disk_bytes":0})");

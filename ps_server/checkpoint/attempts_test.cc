@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/checkpoint/keeper_fixture.h"
+#include "ps_server/shard/session_owners.h"
 #include "ps_server/shard/shard_job.h"
 
 namespace monsoon {
@@ -394,7 +395,7 @@ TEST_F(AttemptsTest, MemoryIsFreeBeforeItIsTakenAgain) {
     EXPECT_EQ(shard_->GetStatus({})->memory_used_bytes(), one);
   }
   // The part is good: there is no room for its vectors.
-  memory_bytes_ = one - 3 * kFloats * sizeof(float);
+  memory_bytes_ = one - 3 * kFloats * sizeof(float) - kSessionOwnerBytes;
   Restart();
   EXPECT_THAT(Restore(5, 4),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("for vector \"g5\"")));

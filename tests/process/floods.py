@@ -20,14 +20,14 @@ BURST = 50
 SWEEP_S = 0.2
 # Hostile clients are on other machines, and take no processor from who is attacked.
 NICE = 10
-ADDRESS = "127.0.0.66"
+ADDRESS, SHUT_OUT = "127.0.0.66", "127.0.0.67"
 
 
 class Flood:
     """`made` counts what it has done; a context manager."""
 
     def __init__(self, name, threads):
-        self.name = name
+        self.name, self.address = name, ADDRESS
         self.made = 0
         self.stopped = threading.Event()
         self._threads = [threading.Thread(target=self._run_nicely, daemon=True)
@@ -51,7 +51,7 @@ class Flood:
         raise NotImplementedError
 
     def connect(self, port, context):
-        return http2.connect("127.0.0.1", port, timeout_s=5, context=context, source=ADDRESS)
+        return http2.connect("127.0.0.1", port, timeout_s=5, context=context, source=self.address)
 
 
 class Held(Flood):
@@ -193,7 +193,9 @@ def resets(port, context, method):
                                             for i in range(BURST)))
                 flood.made += BURST
 
-    return Storm("calls taken back", once)
+    storm = Storm("calls taken back", once)
+    storm.address = SHUT_OUT  # for a while, since it does not even get as far as being a member
+    return storm
 
 
 def member_connections(port, context, count):

@@ -11,7 +11,7 @@
 namespace monsoon {
 namespace {
 
-constexpr absl::Duration kPeriod = absl::Milliseconds(200);
+constexpr absl::Duration kPeriod = absl::Milliseconds(100);
 constexpr absl::string_view kSocket = "\"socketId\":\"";
 constexpr absl::string_view kServer = "\"serverId\":\"";
 constexpr absl::string_view kName = "\"name\":\"";
@@ -40,12 +40,12 @@ int64_t Leading(absl::string_view text) {
 }
 
 // Of a connection: what makes it, and its peer, are its name.
-std::string PeerOf(absl::string_view entry) {
-  const size_t name = entry.find(kName);
+std::string PeerOf(absl::string_view socket) {
+  const size_t name = socket.find(kName);
   if (name == absl::string_view::npos) {
     return "";
   }
-  const absl::string_view whole = entry.substr(name + kName.size());
+  const absl::string_view whole = socket.substr(name + kName.size());
   const absl::string_view text = whole.substr(0, whole.find('"'));
   return std::string(text.substr(text.rfind(' ') + 1));
 }
@@ -96,13 +96,15 @@ void ResetWatch::Look() {
       const std::vector<absl::string_view> sockets = Entries(list, kSocket);
       for (const absl::string_view socket : sockets) {
         const int64_t id = Leading(socket);
-        const uint64_t failed = NumberOf(Text(grpc_channelz_get_socket(id)), "streamsFailed");
+        // The list has each name before its number, that of the next one behind it.
+        const std::string whole = Text(grpc_channelz_get_socket(id));
+        const uint64_t failed = NumberOf(whole, "streamsFailed");
         const auto told = told_.find(id);
         const uint64_t before = told == told_.end() ? 0 : told->second;
         seen[id] = failed;
         next = id + 1;
         if (failed > before) {
-          tell_(PeerOf(socket), failed - before);
+          tell_(PeerOf(whole), failed - before);
         }
       }
       more = !sockets.empty() && list.find("\"end\":true") == std::string::npos;

@@ -3,7 +3,7 @@
 // of it, and costs what reads the connection: ten thousand a second of one connection keep others
 // from being read. gRPC's channelz counts them.
 //
-// A thread of its own looks, five times a second.
+// A thread of its own looks, ten times a second.
 #pragma once
 
 #include <cstdint>

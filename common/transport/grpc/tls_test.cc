@@ -78,9 +78,9 @@ TEST_F(TlsTest, BothEndsKnowEachOther) {
 
 TEST_F(TlsTest, ARoleWithoutTheRightIsRefusedByName) {
   Serve(Open(lab_.File(Role::kCoordinator, "0")));
-  EXPECT_THAT(Ask(Open(lab_.File(Role::kWorker, "7"))).status(),
+  EXPECT_THAT(Ask(Open(lab_.File(Role::kPs, "7"))).status(),
               StatusIs(absl::StatusCode::kPermissionDenied,
-                       AllOf(HasSubstr("operator or viewer"), HasSubstr("worker/7"))));
+                       AllOf(HasSubstr("worker or operator or viewer"), HasSubstr("ps/7"))));
 }
 
 TEST_F(TlsTest, WhoHasNoCertificateIsNotLetIn) {
