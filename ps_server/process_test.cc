@@ -54,6 +54,8 @@ TEST(PsProcessTest, HelpAndBadFlags) {
 }
 
 TEST(PsProcessTest, RefusesAPortInUseAndAnOpenAddress) {
+  // Where a test runs nobody has a folder for credentials.
+  setenv("MONSOON_INSECURE", "1", 1);
   ASSERT_OK_AND_ASSIGN(PsProcess first, StartPsProcess(TempDir(), "", {}));
   const std::string cluster = absl::StrCat("--cluster=", TempDir(), "/cluster.textproto");
   const auto [code, text] =

@@ -66,7 +66,7 @@ class RowsProcessTest : public ::testing::TestWithParam<Transport> {
         Subprocess process,
         Subprocess::Start(
             {PsServerBinary(), absl::StrCat("--cluster=", WriteClusterFile(folder_, address_, "")),
-             "--task=0", absl::StrCat("--address=", address_), "--die_with_parent",
+             "--task=0", absl::StrCat("--address=", address_), "--die_with_parent", "--insecure",
              absl::StrCat("--state_dir=", folder_, "/state")},
             {}));
     process_ = std::make_unique<Subprocess>(std::move(process));

@@ -57,6 +57,11 @@ absl::StatusOr<Role> PersonsRole(const CredentialStore& store, const std::string
   return Role::kOperator;
 }
 
+absl::Status NoCredentials(const std::string& cluster, const absl::Status& why) {
+  return Annotate(why, absl::StrCat("no credentials for cluster ", cluster,
+                                    " can be made; --insecure does without"));
+}
+
 // Of a cluster that only this machine reaches: nobody else has to be let in.
 absl::Status MakeAuthority(const CredentialStore& store, const std::string& cluster) {
   ASSIGN_OR_RETURN(const CertificateAuthority authority,
@@ -66,9 +71,7 @@ absl::Status MakeAuthority(const CredentialStore& store, const std::string& clus
   if (absl::IsAlreadyExists(made) && store.Authority(cluster).ok()) {
     return absl::OkStatus();
   }
-  return made.ok() ? made
-                   : Annotate(made, absl::StrCat("no credentials for cluster ", cluster,
-                                                 " can be made; --insecure does without"));
+  return made.ok() ? made : NoCredentials(cluster, made);
 }
 
 }  // namespace
@@ -95,7 +98,8 @@ absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
   }
   const absl::StatusOr<CredentialStore> store = CredentialStore::Find(variables);
   if (!store.ok()) {
-    return options.founds ? store.status() : absl::StatusOr<std::shared_ptr<Tls>>(plain);
+    return options.founds ? NoCredentials(options.cluster, store.status())
+                          : absl::StatusOr<std::shared_ptr<Tls>>(plain);
   }
   std::string cluster = options.cluster;
   if (cluster.empty() && !IsTcp(options.coordinator)) {
