@@ -24,6 +24,7 @@ from measure import Row, at_least, median_of, paired
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
 from local_cluster import ROOT, LocalCluster, poll, training_seconds  # noqa: E402
+from tasks import free_ports  # noqa: E402
 
 JOB = ROOT / "configs/job/lenet_downpour.textproto"
 EXAMPLES = 60_000
@@ -32,14 +33,6 @@ BATCH = 128
 EPOCHS, QUICK_EPOCHS, FIRST_EPOCHS = 2, 0.1, 0.1
 LEAST_ACCURACY = 0.5
 JOINS, QUICK_JOINS = 300, 5
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def speaks_tls(port):

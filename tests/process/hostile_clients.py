@@ -16,6 +16,7 @@ import time
 
 from tests.tools import http2
 from tests.tools.local_cluster import COORDINATOR, end, poll
+from tests.tools.tasks import children_by_name, free_ports
 
 TASKS = ("coordinator", "ps", "worker")
 FILES = 512  # what each task may have open
@@ -30,14 +31,6 @@ LONGEST_CALL_S = 4.0
 MORE_THREADS = 128
 MORE_MIB = 400
 PROCESSES = {"coordinator": "coordinator", "ps": "ps_server", "worker": "worker"}
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class TcpCluster:
@@ -65,10 +58,7 @@ class TcpCluster:
         self.pids = self.find()
 
     def find(self):
-        children = subprocess.run(["pgrep", "-P", str(self._up.pid)], capture_output=True,
-                                  text=True, check=True).stdout.split()
-        names = {pathlib.Path(f"/proc/{pid}/comm").read_text().strip(): int(pid)
-                 for pid in children}
+        names = children_by_name(self._up)
         return {task: names[process] for task, process in PROCESSES.items()}
 
     def troubles(self):

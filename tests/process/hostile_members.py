@@ -16,10 +16,11 @@ import tempfile
 import time
 
 from tests.process import floods
+from tests.process.hostile_clients import PROCESSES, TASKS
 from tests.tools import http2, messages
 from tests.tools.local_cluster import COORDINATOR, end, poll
+from tests.tools.tasks import children_by_name, free_ports
 from tests.tools.tiny_job import tiny_job
-from tests.process.hostile_clients import PROCESSES, TASKS, free_ports
 
 JOB = tiny_job(units=400, more="""
 batch_size: 10
@@ -118,10 +119,7 @@ class SecuredCluster:
         return floods.fetch(self.job, job_term=location[7], layout_hash=location[3], stripes=2)
 
     def find(self):
-        children = subprocess.run(["pgrep", "-P", str(self._up.pid)], capture_output=True,
-                                  text=True, check=True).stdout.split()
-        names = {pathlib.Path(f"/proc/{pid}/comm").read_text().strip(): int(pid)
-                 for pid in children}
+        names = children_by_name(self._up)
         return {task: names[process] for task, process in PROCESSES.items()}
 
     def mib(self, task):

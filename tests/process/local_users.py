@@ -9,14 +9,13 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 
 from tests.tools import stranger
 from tests.tools.local_cluster import end, poll
+from tests.tools.tasks import free_ports
 from tests.tools.tiny_job import tiny_job
 
 OTHER = 65534
@@ -45,14 +44,6 @@ while True:
     except OSError:
         pass
 """
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Home:
@@ -153,9 +144,8 @@ def another_user_asks(checks, home):
 def another_user_poses(checks, home):
     """The coordinator is down, and its port is somebody else's."""
     home.down()
-    with subprocess.Popen([*home.as_other(), sys.executable if sys.executable.startswith("/usr/bin")
-                           else "/usr/bin/python3", "-c", IMPOSTOR, str(home.ports[0])],
-                          stdout=subprocess.PIPE, text=True) as impostor:
+    with subprocess.Popen([*home.as_other(), "/usr/bin/python3", "-c", IMPOSTOR,
+                           str(home.ports[0])], stdout=subprocess.PIPE, text=True) as impostor:
         try:
             checks.check("somebody listens at the port", impostor.stdout.readline() == "listens\n")
             told = home.command("submit", str(home.folder / "job.textproto"))

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,13 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/logging.h"
+#include "common/process/open_files.h"
 #include "common/process/peer_user.h"
 
 namespace monsoon {
 namespace {
 
 // Of the descriptors that the process may have, an eighth is kept, and no more than this.
-constexpr rlim_t kMostKept = 256;
+constexpr uint64_t kMostKept = 256;
 // Connections taken in a row before the others and the end are looked at.
 constexpr int kMostInARow = 64;
 constexpr int kRestMs = 20;
@@ -32,11 +32,6 @@ constexpr absl::Duration kReminderPeriod = absl::Minutes(1);
 constexpr absl::Duration kCalm = absl::Seconds(1);
 constexpr char kUnreached[] = "cannot reach its own address";
 
-rlim_t OpenFileLimit() {
-  rlimit limit = {};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
-}
-
 std::string NoFilesText() {
   return absl::StrCat("takes no new connections: of the ", OpenFileLimit(),
                       " files that this process may have open, hardly any are left (ulimit -n)");
@@ -44,8 +39,8 @@ std::string NoFilesText() {
 
 // The kernel gives the lowest number that is free, so a high one means that few are.
 bool IsKept(const UniqueFd& fd) {
-  const rlim_t limit = OpenFileLimit();
-  return static_cast<rlim_t>(fd.get()) >= limit - std::min(limit / 8, kMostKept);
+  const uint64_t limit = OpenFileLimit();
+  return static_cast<uint64_t>(fd.get()) >= limit - std::min(limit / 8, kMostKept);
 }
 
 bool RanOut(int error) {

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/process/open_files.h"
 
 namespace monsoon {
 namespace {
@@ -24,11 +24,6 @@ constexpr size_t kMostNewcomers = 1024;
 constexpr size_t kLeastPart = 16;
 constexpr size_t kMostLeast = 64;
 constexpr absl::Duration kFloodPeriod = absl::Minutes(1);
-
-size_t OpenFileLimit() {
-  rlimit limit = {};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
-}
 
 }  // namespace
 
