@@ -73,35 +73,31 @@ absl::StatusOr<Door> FindDoor(const Invocation& call) {
   return door;
 }
 
-// That whoever asks is not here already, before the token has a use less.
-absl::Status CheckNew(const CredentialStore& store, const Identity& identity, OtherAuthority other,
-                      absl::Time now) {
-  if (other == OtherAuthority::kSetAside) {
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const std::vector<KeptMember> kept,
-                   store.Members(identity.cluster, identity.role));
+// Who this user is here in that role, if it still holds; `name` "": by any name.
+absl::StatusOr<std::optional<KeptMember>> FindHeld(const CredentialStore& store,
+                                                   const std::string& cluster, Role role,
+                                                   const std::string& name, absl::Time now) {
+  ASSIGN_OR_RETURN(const std::vector<KeptMember> kept, store.Members(cluster, role));
   for (const KeptMember& member : kept) {
-    if (member.peer.identity.name == identity.name && now <= member.peer.validity.end) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          "this user is ", MemberName(identity), " of cluster ", identity.cluster,
-          " here already, until ", TimeText(absl::ToUnixMillis(member.peer.validity.end)), " (",
-          member.path, "); --replace makes another key for it"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Who this user is as a worker of the cluster, if that still holds.
-absl::StatusOr<std::optional<KeptMember>> FindWorker(const CredentialStore& store,
-                                                     const std::string& cluster, absl::Time now) {
-  ASSIGN_OR_RETURN(const std::vector<KeptMember> kept, store.Members(cluster, Role::kWorker));
-  for (const KeptMember& member : kept) {
-    if (now <= member.peer.validity.end) {
+    if ((name.empty() || member.peer.identity.name == name) && now <= member.peer.validity.end) {
       return member;
     }
   }
   return std::nullopt;
+}
+
+// That whoever asks is not here already, before the token has a use less.
+absl::Status CheckNew(const CredentialStore& store, const Identity& identity, OtherAuthority other,
+                      absl::Time now) {
+  ASSIGN_OR_RETURN(const std::optional<KeptMember> held,
+                   FindHeld(store, identity.cluster, identity.role, identity.name, now));
+  if (!held.has_value() || other == OtherAuthority::kSetAside) {
+    return absl::OkStatus();
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat("this user is ", MemberName(identity), " of cluster ", identity.cluster,
+                   " here already, until ", TimeText(absl::ToUnixMillis(held->peer.validity.end)),
+                   " (", held->path, "); --replace makes another key for it"));
 }
 
 // Of a worker that is not listed: its host, and something that no other has.
@@ -189,8 +185,9 @@ absl::Status Join(const Invocation& call, const JoinFlags& flags) {
   RETURN_IF_ERROR(store.CheckFree(door.authority, other));
   if (flags.program) {
     // A program that is started again does not use its token up, which may have ended since.
-    ASSIGN_OR_RETURN(const std::optional<KeptMember> worker,
-                     FindWorker(store, door.authority.cluster, env.clock->WallTime()));
+    ASSIGN_OR_RETURN(
+        const std::optional<KeptMember> worker,
+        FindHeld(store, door.authority.cluster, Role::kWorker, /*name=*/"", env.clock->WallTime()));
     if (worker.has_value()) {
       call.Print(absl::StrCat("this user is ", MemberName(worker->peer.identity), " of cluster ",
                               door.authority.cluster, " already\n", worker->path));

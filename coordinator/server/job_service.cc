@@ -1,5 +1,6 @@
 #include "coordinator/server/job_service.h"
 
+#include <algorithm>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,11 +40,14 @@ auto OfItsJob(Coordinator* coordinator, Serve serve) {
 
 // Without the jobs that the caller is not there for.
 ListReply ForCaller(const Caller& caller, ListReply list) {
-  for (int i = list.job_size() - 1; i >= 0; --i) {
-    if (!CheckJob(caller, list.job(i).job()).ok()) {
-      list.mutable_job()->DeleteSubrange(i, 1);
-    }
-  }
+  const auto hide = [&caller](auto* entries) {
+    entries->erase(
+        std::remove_if(entries->begin(), entries->end(),
+                       [&](const auto& entry) { return !CheckJob(caller, entry.job()).ok(); }),
+        entries->end());
+  };
+  hide(list.mutable_job());
+  hide(list.mutable_orphan());
   return list;
 }
 

@@ -55,6 +55,7 @@ class JobServiceTest : public CoordinatorTest {
 
 TEST_F(JobServiceTest, WhoIsThereForOneJobIsToldOfThatAlone) {
   ASSERT_EQ(Submit(), "small-1");
+  ASSERT_TRUE(Await([this] { return coordinator_->Locate("small-1").ok(); }));
   for (const std::string name : {"small-1", "latest"}) {
     EXPECT_OK(Ask(ThereFor(""), name)) << name;
     EXPECT_OK(Ask(ThereFor("small-1"), name)) << name;
