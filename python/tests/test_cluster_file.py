@@ -16,10 +16,11 @@ HERE = os.uname().nodename
 def serving(tmp_path):
     """A process with the words of a coordinator, in a folder with its cluster file."""
     (tmp_path / "cluster.textproto").write_text('coordinator { address: "alpha:2221" }')
-    process = subprocess.Popen([sys.executable, "-c", "input()", "serve",
+    process = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()", "serve",
                                 "--cluster=cluster.textproto"], cwd=tmp_path,
-                               stdin=subprocess.PIPE)
-    # The words are there as soon as the program is.
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    # Its words are there when it runs: Popen returns while the kernel still sets them up.
+    process.stdout.readline()
     yield process.pid, str(tmp_path / "cluster.textproto")
     process.communicate(b"\n")
 
