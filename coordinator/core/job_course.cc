@@ -23,7 +23,9 @@ std::string SuccessReason(const JobRecord& job) {
       return event.text();
     }
     if (event.kind() == "finishing") {  // a chain finishes each of its parts
-      reason = absl::StartsWith(event.text(), kStoppedEarly) ? event.text() : "";
+      const bool tells =
+          absl::StartsWith(event.text(), kStoppedEarly) || absl::StartsWith(event.text(), kEndedBy);
+      reason = tells ? event.text() : "";
     }
   }
   return reason;

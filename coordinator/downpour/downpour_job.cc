@@ -162,11 +162,20 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
 
 absl::Status DownpourJob::TakeReport(uint32_t worker, const NextWorkRequest& request,
                                      absl::Duration) {
+  if (request.end_job() && options_.hands_over) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(WorkerName(worker),
+                     " ends the training, and a batch (sandblaster) goes on from there: only the "
+                     "settings end a part of such a job; cancel it to stop it"));
+  }
   for (const BlockId& done : request.done()) {
     BlockIsDone(worker, BlockRef{done.epoch(), done.block()});
   }
   if (options_.unnumbered && request.no_more_samples() && !IsOut(worker)) {
     job_.Make([&](StateUpdate* update) { update->mutable_samples_over()->set_worker(worker); });
+  }
+  if (request.end_job()) {
+    EndBy(worker);
   }
   const NextWorkReply* const told = replicas_.last_reply(worker);
   if (options_.hands_over && phase() >= Phase::kLeaving &&
@@ -326,9 +335,31 @@ void DownpourJob::Describe(JobDescription* description) const {
   }
 }
 
-void DownpourJob::BeginDraining(const std::string& why) {
+void DownpourJob::StopBlocks(std::optional<uint32_t> worker) {
   blocks_.Stop();
-  job_.Make([](StateUpdate* update) { update->mutable_blocks_stopped(); });
+  job_.Make([&](StateUpdate* update) {
+    BlocksStopped* const stopped = update->mutable_blocks_stopped();
+    if (worker) {
+      stopped->set_worker(*worker);
+    }
+  });
+}
+
+void DownpourJob::EndBy(uint32_t worker) {
+  if (running()) {
+    const std::string epochs = options_.unnumbered ? "" : absl::StrFormat("%.2f epochs, ", epoch());
+    BeginDraining(
+        absl::StrCat(kEndedBy, WorkerName(worker), " after ", epochs, state().steps(), " steps"));
+  }
+  // Also of what was ending already: nobody waits for its blocks.
+  if (blocks_.held(worker) > 0) {
+    StopBlocks(worker);
+    blocks_.Release(worker);
+  }
+}
+
+void DownpourJob::BeginDraining(const std::string& why) {
+  StopBlocks(std::nullopt);
   test_.DropDue();
   procedure_.ChangePhase(ProcedureState::DRAINING);
   AddEvent("finishing", "", why);

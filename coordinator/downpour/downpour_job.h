@@ -35,6 +35,8 @@ namespace monsoon {
 
 // What an event "finishing" begins with where Stop.early has ended the training.
 inline constexpr char kStoppedEarly[] = "stopped early: ";
+// And where a program has (NextWorkRequest.end_job).
+inline constexpr char kEndedBy[] = "ended by ";
 
 struct DownpourOptions {
   uint64_t examples = 0;  // of the training set
@@ -107,6 +109,10 @@ class DownpourJob : public ProcedureBase {
   // Leases blocks into `reply`; false when there is none for `worker`.
   bool Train(uint32_t worker, NextWorkReply* reply);
   void BeginDraining(const std::string& why);
+  // The program of `worker` ends the training: others finish what they hold, and what it holds
+  // nobody computes any more.
+  void EndBy(uint32_t worker);
+  void StopBlocks(std::optional<uint32_t> worker);
   // What a new test result has brought about.
   void FollowTestResults(uint32_t reductions_before);
   const DownpourState& state() const { return job_.job().downpour(); }

@@ -159,6 +159,12 @@ uint64_t SandblasterJob::RemoveReplica(uint32_t worker, absl::Duration now) {
 
 absl::Status SandblasterJob::TakeReport(uint32_t worker, const NextWorkRequest& request,
                                         absl::Duration now) {
+  if (request.end_job()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(WorkerName(worker),
+                     " ends the training of a batch job (sandblaster), which only its settings "
+                     "do; cancel it to stop it"));
+  }
   for (const ContributionResult& result : request.contribution()) {
     RETURN_IF_ERROR(Validate(worker, result));
   }

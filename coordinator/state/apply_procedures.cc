@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/status.h"
 #include "coordinator/state/apply.h"
 #include "coordinator/state/coordinator_state.h"
 #include "coordinator/state/sorted_list.h"
@@ -168,6 +169,23 @@ absl::Status FinishBlock(const BlockDone& done, DownpourState* downpour) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DurableReplica*> ReplicaOf(uint32_t worker, DownpourState* downpour) {
+  auto* const replicas = downpour->mutable_procedure()->mutable_replica();
+  if (FindWorker(*replicas, worker) == nullptr) {
+    return absl::FailedPreconditionError("the worker is no replica");
+  }
+  return TakeWorker(replicas, worker);
+}
+
+absl::Status StopBlocks(const BlocksStopped& stopped, DownpourState* downpour) {
+  if (stopped.has_worker()) {
+    ASSIGN_OR_RETURN(DurableReplica* const replica, ReplicaOf(stopped.worker(), downpour));
+    replica->clear_held();
+  }
+  downpour->set_stopped(true);
+  return absl::OkStatus();
+}
+
 absl::Status ApplyToDownpour(const StateUpdate& update, DownpourState* downpour) {
   switch (update.change_case()) {
     case StateUpdate::kWarmReplica:
@@ -189,15 +207,11 @@ absl::Status ApplyToDownpour(const StateUpdate& update, DownpourState* downpour)
                                     update.blocks_released().blocks());
       return absl::OkStatus();
     case StateUpdate::kBlocksStopped:
-      downpour->set_stopped(true);
-      return absl::OkStatus();
+      return StopBlocks(update.blocks_stopped(), downpour);
     case StateUpdate::kSamplesOver: {
-      auto* const replicas = downpour->mutable_procedure()->mutable_replica();
-      const uint32_t worker = update.samples_over().worker();
-      if (FindWorker(*replicas, worker) == nullptr) {
-        return absl::FailedPreconditionError("the worker is no replica");
-      }
-      TakeWorker(replicas, worker)->set_no_more_samples(true);
+      ASSIGN_OR_RETURN(DurableReplica* const replica,
+                       ReplicaOf(update.samples_over().worker(), downpour));
+      replica->set_no_more_samples(true);
       return absl::OkStatus();
     }
     default:
