@@ -96,6 +96,9 @@ class EndedReplica:
     def no_more_samples(self) -> Event:
         return Event(EventKind.ENDED)
 
+    def finish(self) -> Event:
+        return Event(EventKind.ENDED)
+
     def fetch_rows(self, table: int, rows: numpy.ndarray, values: numpy.ndarray) -> Event:
         raise errors.JobEnded(f"job {self.job_id} had ended before this program came, which can "
                               "fetch no rows of its tables; on_ended=\"new\" trains a new job")

@@ -13,7 +13,7 @@ from . import _programs
 from ._version import __version__
 from .errors import LibraryNotFound, VersionsDiffer
 
-ABI = 4
+ABI = 5
 INTERRUPTED = 100
 
 
@@ -81,6 +81,7 @@ SIGNATURES = {
     "monsoon_begin": (c.c_int, [c.c_void_p, _EVENT]),
     "monsoon_draw": (c.c_int, [c.c_void_p, c.POINTER(Batch), _EVENT]),
     "monsoon_no_more_samples": (c.c_int, [c.c_void_p, c.POINTER(Event)]),
+    "monsoon_finish": (c.c_int, [c.c_void_p, _EVENT]),
     "monsoon_step_is_due": (c.c_int, [c.c_void_p, c.c_size_t, c.POINTER(c.c_int)]),
     "monsoon_step": (c.c_int, [c.c_void_p, c.POINTER(StepInfo), _EVENT]),
     "monsoon_fetch_rows":

@@ -101,6 +101,9 @@ class GroupReplica:
     def no_more_samples(self) -> Event:
         return self._event(lambda: self._own().no_more_samples())
 
+    def finish(self) -> Event:
+        return self._event(lambda: self._own().finish())
+
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
              correct: Optional[int] = None, unless_due: bool = False,
              absent: Sequence[int] = ()) -> Event:

@@ -158,14 +158,7 @@ class Job:
         """The epoch, from 0, before each pass over a loader that has a sampler() of this job,
         until the job ends. One comes twice where its data came in two parts, or the loop over
         the loader was left before its end."""
-        training = self._ready()
-        while True:
-            training.begin_pass()
-            if not training.available():
-                return
-            pending = training.draws.peek()
-            assert pending is not None
-            yield pending.epoch
+        yield from self._ready().epochs()
 
     def steps(self, data: Iterable[Any], batch: Optional[int] = None) -> Iterator[Any]:
         """Items of `data`, each a batch of (about) `batch` samples of a stream whose length
@@ -218,6 +211,17 @@ class Job:
                       gradients, optimizer_stepped)
         self._sums.look(self.name, training)
 
+    def finish(self) -> None:
+        """Ends the job for all its programs, and returns when it has: it succeeds, evaluated as
+        at any end, and describe() says who has ended it. What steps have counted is pushed, and
+        batches in hand do not count; the others finish the blocks that they have. Within
+        evaluate() it comes after that; of a job that has ended it does nothing. Raises what
+        ended the job, if it did not succeed."""
+        if not self.ended:
+            if self._training is None and not self._left:
+                raise errors.NotNow(f"job {self.name} is not entered yet")
+            self._ready().finish()
+
     # ---- rows of tables ------------------------------------------------------------------
 
     def fetch_rows(self, table: str, rows: Any) -> numpy.ndarray:
@@ -264,11 +268,7 @@ class Job:
     @property
     def stats(self) -> Stats:
         """As of the last call; str() of it is one line."""
-        told, discarded = {}, 0
-        if self._training is not None:
-            told, discarded = self._training.replica.stats(), self._training.discarded
-        return Stats(**told, missing_gradients=self._binding.missing, discarded=discarded,
-                     bytes_copied=dict(self._binding.copied), local=list(self._layout.local))
+        return Stats.of(self._training, self._binding, self._layout)
 
     def export(self, path: str, best: bool = False, whole: bool = True) -> str:
         """Writes the job's model to `path`, .npz or .safetensors, from the shards; also while

@@ -169,6 +169,11 @@ class Replica:
         end. GO: the session was lost, say it again."""
         return self._finish(self._lib.monsoon_no_more_samples(self._checked(), self._to_event))
 
+    def finish(self) -> Event:
+        """Ends the job for all its programs, and waits for that. GO: the session was lost, say
+        it again."""
+        return self._finish(self._lib.monsoon_finish(self._checked(), self._to_event))
+
     def step(self, batches: int, *, examples: int = 0, loss: Optional[float] = None,
              correct: Optional[int] = None, unless_due: bool = False,
              absent: Sequence[int] = ()) -> Event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List
+from typing import Any, Dict, List
 
 
 @dataclasses.dataclass
@@ -38,6 +38,15 @@ class Stats:
     discarded: int = 0
     bytes_copied: Dict[str, int] = dataclasses.field(default_factory=dict)
     local: List[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of(cls, training: Any, binding: Any, layout: Any) -> "Stats":
+        """Of a program's part in a job, as of its last call; `training` is None before it."""
+        told, discarded = {}, 0
+        if training is not None:
+            told, discarded = training.replica.stats(), training.discarded
+        return cls(**told, missing_gradients=binding.missing, discarded=discarded,
+                   bytes_copied=dict(binding.copied), local=list(layout.local))
 
     def __str__(self) -> str:
         words = [f"worker/{self.worker}", f"steps={self.steps}", f"examples={self.examples}",

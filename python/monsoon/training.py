@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from . import _figures, errors, evaluation
 from ._draws import Draws
@@ -35,6 +35,7 @@ class Training:
         self.discarded = 0
         self._stepped_outside = False
         self._loss_read = float("-inf")
+        self._evaluates = self._finishes = False
 
     def begin(self) -> None:
         """Makes the model's tensors views, and waits for the job's parameters."""
@@ -75,6 +76,16 @@ class Training:
         self.epoch = batch.epoch
         return batch
 
+    def epochs(self) -> Iterator[int]:
+        """As Job.epochs."""
+        while True:
+            self.begin_pass()
+            if not self.available():
+                return
+            pending = self.draws.peek()
+            assert pending is not None
+            yield pending.epoch
+
     def begin_pass(self, loader_pass: Optional[Pass] = None) -> None:
         """A loop begins, over a loader or (None) over the job. What one before had to its end
         and has not counted is counted, with the gradient as it is. A loop that was left early
@@ -112,6 +123,23 @@ class Training:
             if self._local is not None:
                 self._binding.collect_parameters()  # the rest of its steps is pushed
             self._handle(self.replica.no_more_samples())
+
+    def finish(self) -> None:
+        """Ends the job; returns when it has ended. Within an evaluation: once that is told."""
+        if self._evaluates:
+            if getattr(self.replica, "world", 1) > 1:
+                raise errors.NotNow("one process of a group evaluates, and all of them must call "
+                                    "finish(): after step(), not within evaluate()")
+            self._finishes = True
+            return
+        self._handle(self.rows.take_late())
+        if not self.ended:
+            self._binding.look()
+        while not self.ended:
+            if self._local is not None:
+                self._binding.collect_parameters()  # the rest of its steps is pushed
+            self._handle(self.replica.finish())
+        self.rows.forget()
 
     # ---- a step --------------------------------------------------------------------------
 
@@ -188,10 +216,14 @@ class Training:
         if event.kind is EventKind.ENDED:
             self.ended = True
             self.draws.discard()
+        elif self._finishes:
+            self._finishes = False
+            self.finish()
 
     def _evaluated(self) -> Event:
         figures: Mapping[str, float] = {}
         if self.replica.evaluates_here:
+            self._evaluates = True
             try:
                 if self._evaluate is None:
                     raise errors.InvalidArgument(f"{self.replica.job_id} asks for an evaluation; "
@@ -202,5 +234,7 @@ class Training:
                     self.replica.report_evaluation(
                         {}, f"evaluate(): {type(error).__name__}: {error}")
                 raise
+            finally:
+                self._evaluates = False
         event: Event = self.replica.report_evaluation(figures)
         return event

@@ -104,7 +104,7 @@ class FakeLibrary:
         self.joined, self.steps, self.reports, self.freed = [], [], [], []
         self.absent = []  # of each step, the tensors that it had no gradient of
         self.error = b""
-        self.lost_draw, self.row_events = 0, []
+        self.lost_draw, self.row_events, self.finishing = 0, [], []
         self.told_steps, self.differences = [], []  # the latter: how many steps each has had
 
     def _begin(self, name):
@@ -134,7 +134,7 @@ class FakeLibrary:
         return 0
 
     def monsoon_abi(self):
-        return 4
+        return 5
 
     def monsoon_version(self):
         return self.version.encode() + b" (fake)"
@@ -243,6 +243,24 @@ class FakeLibrary:
         replica.job.ended = True
         code = self._begin("no_more_samples")
         return code or self._tell("no_more_samples", replica, event, ENDED)
+
+    def monsoon_finish(self, handle, event):
+        """`finishing` has the events (kind, discarded) before the job ends, one a call."""
+        code, replica = self._begin("finish"), self._replica(handle)
+        if code:
+            return code
+        kind, discarded = self.finishing.pop(0) if self.finishing else (ENDED, 0)
+        if discarded:
+            replica.job.released = replica.drawn + replica.job.released
+        elif replica.job.local_steps and replica.since:
+            self.differences.append(replica.since)
+            replica.job.values += replica.parameters - replica.base
+            replica.since = 0
+        replica.drawn = []
+        replica.land()
+        replica.evaluated[:] = replica.job.values + 1
+        replica.job.ended |= not discarded
+        return self._tell("finish", replica, event, kind, 1, discarded)
 
     def monsoon_step_is_due(self, handle, batches, due):
         replica = self._replica(handle)

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/testing/status_matchers.h"
+#include "coordinator/downpour/downpour_job.h"
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
 #include "tests/simulation/counting_network.h"
@@ -21,6 +22,12 @@ constexpr absl::Duration kPatience = absl::Seconds(120);
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 
 uint64_t BlocksOf(uint64_t examples) { return (examples + kBlock - 1) / kBlock; }
+
+bool IsEndedByProgram(const JobDescription& job) {
+  return std::ranges::any_of(job.event(), [](const JobDescription::Event& event) {
+    return event.kind() == "finishing" && absl::StartsWith(event.text(), kEndedBy);
+  });
+}
 
 }  // namespace
 
@@ -250,9 +257,10 @@ bool ClusterSimulation::MayFail(const JobDescription& job) const {
       absl::StrContains(reason, "No space left on device")) {
     return true;
   }
+  const bool trained = job.data().blocks_done() == Blocks() || IsEndedByProgram(job);
   // All have left, so that only the newest part would do, and its bits have turned over.
   for (const auto& ps : ps_) {
-    if (job.data().blocks_done() == Blocks() && !ps->rotten().empty() &&
+    if (trained && !ps->rotten().empty() &&
         absl::StrContains(job.summary().reason(),
                           absl::StrCat("no good part of shard ", ps->index(), " from generation ",
                                        job.durability().generation(), " on (", ps->rotten()))) {
@@ -262,7 +270,7 @@ bool ClusterSimulation::MayFail(const JobDescription& job) const {
   // All who knew the parameters are dead, and no disk had them yet.
   const bool any_lost =
       std::ranges::any_of(world_.books, [](const auto& book) { return !book.second.whole; });
-  return any_lost && job.durability().generation() == 0 && job.data().blocks_done() == Blocks() &&
+  return any_lost && job.durability().generation() == 0 && trained &&
          absl::StrContains(job.summary().reason(), "from generation 1 on");
 }
 
@@ -272,7 +280,11 @@ void ClusterSimulation::Judge(const JobDescription& job) {
   for (const auto& [session, book] : world_.books) {
     JudgeSession(job, session, book);
   }
-  if (world_.plan.job.has_downpour()) {
+  if (IsEndedByProgram(job)) {
+    ++counts_->ended_by_programs;
+    ASSERT_GT(world_.finish_step, 0u);
+    ASSERT_TRUE(absl::StartsWith(job.summary().reason(), kEndedBy)) << job.summary().reason();
+  } else if (world_.plan.job.has_downpour()) {
     JudgeBlocks(job);
   }
   if (world_.plan.job.has_sandblaster()) {

@@ -80,6 +80,7 @@ struct SimulationCounts {
   uint64_t lost_jobs = 0;     // likewise, of those that were on no disk
   uint64_t given_up = 0;      // likewise, with a state folder that did not come back
   uint64_t batch_returns = 0;
+  uint64_t ended_by_programs = 0;
   std::array<uint64_t, static_cast<size_t>(Feature::kCount)> features = {};
 };
 

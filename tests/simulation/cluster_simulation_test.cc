@@ -82,6 +82,8 @@ TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {
   Print("jobs lost in memory", counts.lost_jobs);
   Print("jobs given up", counts.given_up);
   Print("returns of batches", counts.batch_returns);
+  Print("ended by programs", counts.ended_by_programs);
+  EXPECT_TRUE(counts.ended_by_programs > 0 || seeds.end - seeds.first < 200);
   EXPECT_TRUE(counts.batch_returns > 0 || seeds.end - seeds.first < 200);
   for (size_t feature = 0; feature < counts.features.size(); ++feature) {
     Print(kFeatureNames[feature], counts.features[feature]);

@@ -16,6 +16,11 @@ constexpr uint32_t kBatch = 5;
 // What a job does. Drawn from dice of its own.
 enum class Mode { kTraining, kBatch, kChain, kProgram };
 constexpr uint64_t kModes = (uint64_t{1} << 40) + 1;
+// Of the jobs of programs one in so many is ended by a program: of seeds of which none is of what
+// was found once.
+constexpr uint64_t kFinished = 5;
+constexpr uint64_t kFinishedSeed = 3;
+constexpr uint32_t kMostSteps = 12;
 
 Mode PickMode(Dice* dice) {
   switch (dice->Below(7)) {
@@ -217,10 +222,11 @@ void PlanShards(World* world, JobPlan* plan) {
 }  // namespace
 
 const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames = {
-    "counting",      "long n_fetch", "long n_push",      "no overlap", "rough pushes",
-    "local steps",   "rounds",       "quorum",           "fragments",  "landing_steps",
-    "fetch_changes", "memory only",  "test set",         "warmstart",  "batch",
-    "chain",         "programs",     "steps of programs"};
+    "counting",     "long n_fetch",      "long n_push",     "no overlap",
+    "rough pushes", "local steps",       "rounds",          "quorum",
+    "fragments",    "landing_steps",     "fetch_changes",   "memory only",
+    "test set",     "warmstart",         "batch",           "chain",
+    "programs",     "steps of programs", "ended by program"};
 
 bool HasFeature(const World& world, Feature feature) {
   const Job& job = world.plan.job;
@@ -262,6 +268,8 @@ bool HasFeature(const World& world, Feature feature) {
       return IsJoined(job);
     case Feature::kProgramSteps:
       return IsJoined(job) && downpour.local().steps() > 0;
+    case Feature::kFinish:
+      return world.finish_step > 0;
     case Feature::kCount:
       break;
   }
@@ -311,6 +319,9 @@ void MakeJob(World* world, bool in_rounds) {
   }
   if (mode == Mode::kProgram) {
     MakeJoined(&modes, &plan);
+    if (world->seed % kFinished == kFinishedSeed) {
+      world->finish_step = 1 + modes.Below(kMostSteps);
+    }
     world->cluster.set_open(true);
   } else {
     FillJobDefaults(&plan.job);

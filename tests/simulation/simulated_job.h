@@ -33,6 +33,7 @@ enum class Feature {
   kChain,  // Downpour SGD, then a batch
   kProgram,
   kProgramSteps,  // local ones
+  kFinish,        // a program ends it
   kCount,
 };
 extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;

@@ -169,6 +169,8 @@ class SimulatedProgram::Life {
         fields.String("loss");
         fields.Number(0.5);
         goes_on = Ask(MessageKind::kEvaluated, fields.bytes());
+      } else if (finishes_) {
+        goes_on = Finish();
       } else if (batches_.empty()) {
         world_->threads.Park(nullptr, kind_ == MONSOON_NOTHING_NOW ? 20 * kLook : kLook);
         goes_on = Ask(MessageKind::kDraw, "");
@@ -179,7 +181,23 @@ class SimulatedProgram::Life {
   }
 
   bool Step() {
-    const size_t count = std::min<size_t>(batches_.size(), std::max(1u, local_steps_));
+    const bool goes_on =
+        Exchange(MessageKind::kStep, std::min<size_t>(batches_.size(), std::max(1u, local_steps_)));
+    ++steps_;
+    finishes_ = world_->finish_step > 0 && steps_ >= world_->finish_step;
+    return goes_on;
+  }
+
+  // With the local steps that were not told.
+  bool Finish() {
+    const size_t most = std::min<size_t>(batches_.size(), std::max(1u, local_steps_) - 1);
+    const size_t untold = most == 0 ? 0 : world_->dice.Below(static_cast<uint32_t>(most) + 1);
+    const bool goes_on = Exchange(MessageKind::kFinish, untold);
+    batches_.clear();
+    return goes_on;
+  }
+
+  bool Exchange(MessageKind kind, size_t count) {
     uint64_t examples = 0;
     for (size_t i = 0; i < count; ++i) {
       examples += batches_.front();
@@ -196,12 +214,11 @@ class SimulatedProgram::Life {
     fields.Number(examples);
     fields.Number(examples);  // judged
     fields.Number(examples);  // correct
-    fields.Number(uint8_t{1});
+    fields.Number(static_cast<uint8_t>(count > 0));
     fields.Number(1.0);
     fields.Number(uint32_t{0});  // gradients of rows
     fields.Number(uint32_t{0});  // tensors without a gradient
-    ++steps_;
-    return Ask(MessageKind::kStep, fields.bytes());
+    return Ask(kind, fields.bytes());
   }
 
   // Of the answer: what is to be done now. False: nothing any more.
@@ -264,6 +281,7 @@ class SimulatedProgram::Life {
   uint32_t kind_ = MONSOON_GO;
   std::deque<uint32_t> batches_;  // their samples
   uint64_t steps_ = 0;
+  bool finishes_ = false;
   std::string how_;  // it ended
 };
 

@@ -71,6 +71,8 @@ struct World {
   FragmentMap fragments;  // of the job
   // The joined job that programs have entered; "": none yet.
   std::string entered;
+  // A program ends the job once it has made so many steps; 0: none does.
+  uint64_t finish_step = 0;
   // Gradients are integers, at a worker's own places: with SGD any order has the same bits.
   bool counting = false;
 

@@ -4,7 +4,8 @@
 //   program                                sidecar
 //   kJoin: coordinator, job, tensors  -->      with the memory where a sidecar died before
 //                                     <--  kJoined: job, offsets, with the vectors' memory
-//   kBegin, kDraw, kStep, kEvaluated  -->
+//   kBegin, kDraw, kStep, kEvaluated,
+//   kNoMoreSamples, kFinish           -->
 //                                     <--  kEvent, with batches that are leased; or kError
 //   kFetchRows: table, rows           -->
 //                                     <--  kRows: their values; or kError
@@ -38,6 +39,7 @@ enum class MessageKind : uint32_t {
   kEvaluated = 5,
   kNoMoreSamples = 6,
   kFetchRows = 7,
+  kFinish = 8,
   kJoined = 101,
   kEvent = 102,
   kError = 103,

@@ -144,6 +144,13 @@ monsoon_code monsoon_no_more_samples(monsoon_replica* replica, monsoon_event* ev
   });
 }
 
+monsoon_code monsoon_finish(monsoon_replica* replica, monsoon_event* event) {
+  return Guarded([&] {
+    return replica == nullptr || event == nullptr ? Null("replica and event")
+                                                  : replica->replica->Finish(event);
+  });
+}
+
 monsoon_code monsoon_step_is_due(monsoon_replica* replica, size_t batches, int* is_due) {
   return Guarded([&]() -> Result {
     if (replica == nullptr || is_due == nullptr) {

@@ -52,7 +52,7 @@ extern "C" {
 #endif
 
 /* Grows with each change that a program built before would not survive. */
-#define MONSOON_ABI 4
+#define MONSOON_ABI 5
 
 /* The library's MONSOON_ABI, and what `coordinator version` prints of its build. */
 MONSOON_API uint32_t monsoon_abi(void);
@@ -188,6 +188,15 @@ MONSOON_API monsoon_code monsoon_draw(monsoon_replica* replica, monsoon_batch* b
  * programs. MONSOON_ENDED or MONSOON_EVALUATE; MONSOON_GO where the session was lost, so that
  * it is to be said again. */
 MONSOON_API monsoon_code monsoon_no_more_samples(monsoon_replica* replica, monsoon_event* event);
+
+/* Ends the job for all its programs and workers: it succeeds, as at any other end. Steps that no
+ * push has counted are pushed first, with local steps the parameters as they are; batches that no
+ * step has counted are nobody's. The others finish the blocks that they have, and their draws and
+ * steps say MONSOON_ENDED. MONSOON_ENDED or MONSOON_EVALUATE; MONSOON_GO where the session was
+ * lost, so that it is to be said again: call it until a call says MONSOON_ENDED. Once the
+ * coordinator has heard it the job ends, whatever becomes of this program. Of a job that has
+ * ended: MONSOON_ENDED. Not between MONSOON_EVALUATE and monsoon_report_evaluation. */
+MONSOON_API monsoon_code monsoon_finish(monsoon_replica* replica, monsoon_event* event);
 
 typedef struct monsoon_step_info {
   size_t size;       /* sizeof(monsoon_step_info) of the caller */

@@ -106,12 +106,13 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
   }
   batches_.ReadLeased(&fields);
   const MessageKind asked_for = link_.asked_for();
-  if (figures_.discarded == 0 &&
-      (asked_for == MessageKind::kStep || asked_for == MessageKind::kNoMoreSamples)) {
+  const bool is_last =
+      asked_for == MessageKind::kNoMoreSamples || asked_for == MessageKind::kFinish;
+  if (figures_.discarded == 0 && (asked_for == MessageKind::kStep || is_last)) {
     link_.NoteStep();
     batches_.TakeCounted();
     // After the answer's batches too: the program draws no more of them.
-    if (asked_for == MessageKind::kNoMoreSamples) {
+    if (is_last) {
       ForgetBatches();
     }
   }
@@ -183,6 +184,26 @@ Result Replica::NoMoreSamples(monsoon_event* event) {
     return {};
   }
   return Exchange(MessageKind::kNoMoreSamples, event);
+}
+
+Result Replica::Finish(monsoon_event* event) {
+  *event = monsoon_event{};
+  if (TellUntold(event)) {
+    return {};
+  }
+  if (ended_) {
+    event->kind = MONSOON_ENDED;
+    return {};
+  }
+  if (evaluates_) {
+    return {MONSOON_FAILED_PRECONDITION,
+            "an evaluation was asked for: monsoon_report_evaluation comes first"};
+  }
+  if (Result free = CheckFree(); !free.ok()) {
+    return free;
+  }
+  rows_.ForgetGradients();  // of a step that does not come
+  return Exchange(MessageKind::kFinish, event);
 }
 
 Result Replica::StepIsDue(size_t batches, bool* is_due) {

@@ -36,6 +36,7 @@ class Replica {
   Result Begin(monsoon_event* event);
   Result Draw(monsoon_batch* batch, monsoon_event* event);
   Result NoMoreSamples(monsoon_event* event);
+  Result Finish(monsoon_event* event);
   Result StepIsDue(size_t batches, bool* is_due);
   Result Step(const monsoon_step_info& step, monsoon_event* event);
   Result FetchRows(size_t table, const uint64_t* rows, size_t count, float* values,

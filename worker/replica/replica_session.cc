@@ -43,10 +43,8 @@ SessionEnd ReplicaSession::Run() {
       }
       continue;
     }
-    if (std::exchange(flush_, false)) {
-      if (absl::Status status = Flush(); !status.ok()) {
-        return Classify(status);
-      }
+    if (absl::Status status = BeforeQuestion(); !status.ok()) {
+      return EndAfter(status);
     }
     Reply reply = AwaitWork();
     if (!reply.ok()) {
@@ -85,6 +83,21 @@ absl::Status ReplicaSession::ComputeOneStep() {
 void ReplicaSession::NoMoreSamples() {
   source_.NoMoreSamples();
   flush_ = true;
+}
+
+void ReplicaSession::EndJob() { flush_ |= !std::exchange(ends_job_, true); }
+
+absl::Status ReplicaSession::BeforeQuestion() {
+  if (parts_.listen) {
+    RETURN_IF_ERROR(parts_.listen());
+  }
+  if (std::exchange(flush_, false)) {
+    RETURN_IF_ERROR(Flush());
+  }
+  if (ends_job_) {
+    source_.EndJob();  // now that all it has pushed is there
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<bool> ReplicaSession::Poll() {

@@ -40,6 +40,9 @@ class ReplicaSession {
     // Of the job, in the order of its phases; at least one.
     std::vector<SessionWork*> work;
     Evaluate evaluate;
+    // Of a network that may have something to say while nothing is leased: asked before each
+    // question then. Null: it has not. An error ends the session.
+    std::function<absl::Status()> listen;
     StatsCollector* stats = nullptr;
     SessionControl* control = nullptr;
   };
@@ -59,6 +62,10 @@ class ReplicaSession {
   // is summed up is pushed.
   void NoMoreSamples();
 
+  // Likewise, or when it listens: the job's training is to end. First what is summed up is pushed;
+  // the network takes no more blocks.
+  void EndJob();
+
  private:
   using Reply = absl::StatusOr<NextWorkReply>;
 
@@ -67,6 +74,8 @@ class ReplicaSession {
   // One step of training, or one batch of a contribution.
   absl::Status ComputeOneStep();
 
+  // What the network has said meanwhile, and what is to be done before the next question.
+  absl::Status BeforeQuestion();
   // Takes what was asked for, and asks for more when the last work is at hand.
   absl::Status AskAhead();
   absl::Status TakeAhead(Reply reply);
@@ -96,6 +105,7 @@ class ReplicaSession {
   // An answer that is no more of the work at hand waits here until that is done.
   std::optional<Reply> held_;
   bool flush_ = false;  // before the next question
+  bool ends_job_ = false;
   // Last: its thread uses the ones above.
   BackgroundCall<Reply> asker_;
 };

@@ -28,6 +28,7 @@ NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
   *request.mutable_session() = session_;
   request.set_request(++request_);
   request.set_no_more_samples(no_more_samples_);
+  request.set_end_job(end_job_);
   for (BlockId& block : done.blocks) {
     *request.add_done() = std::move(block);
   }

@@ -44,6 +44,10 @@ class WorkSource {
   // (JoinersSource.unnumbered). From any thread.
   void NoMoreSamples() { no_more_samples_ = true; }
 
+  // From now on each request ends the job's training (NextWorkRequest.end_job). The shards have
+  // what this replica has pushed. From any thread.
+  void EndJob() { end_job_ = true; }
+
   // Reports `done`, for a replica that leaves; the answer does not matter. Once, or again until
   // `patience` has passed where the coordinator cannot be reached.
   absl::Status ReportLast(FinishedWork done, absl::Duration patience = absl::ZeroDuration());
@@ -57,6 +61,7 @@ class WorkSource {
   SessionControl* const control_;
   uint64_t request_ = 0;
   std::atomic<bool> no_more_samples_ = false;
+  std::atomic<bool> end_job_ = false;
 };
 
 // Whether repeating a call to the coordinator can help.

@@ -20,6 +20,9 @@ absl::Status LeasedBatches::Append(const BlockId& block) {
     return absl::InvalidArgumentError(
         absl::StrCat("block ", block.block(), " of ", layout_.blocks(), " was leased"));
   }
+  if (closed_) {
+    return absl::OkStatus();
+  }
   const uint64_t batches = layout_.batches(block.block(), block.examples());
   for (uint64_t batch = 0; batch < batches; ++batch) {
     undrawn_.push_back({block, batch, batch + 1 == batches});
@@ -97,6 +100,12 @@ std::vector<BlockId> LeasedBatches::CountAll() {
     batches->clear();
   }
   return ended;
+}
+
+void LeasedBatches::Close() {
+  closed_ = true;
+  drawn_.clear();
+  undrawn_.clear();
 }
 
 }  // namespace monsoon

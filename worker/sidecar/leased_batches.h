@@ -42,6 +42,9 @@ class LeasedBatches : public BlockReader {
   absl::StatusOr<std::vector<BlockId>> Count(size_t batches);
   // There are no samples for the rest: the blocks that it ends.
   std::vector<BlockId> CountAll();
+  // The program takes no more: what is not counted, and what is leased from now on, is dropped,
+  // and ends no block.
+  void Close();
 
  private:
   struct Leased {
@@ -56,6 +59,7 @@ class LeasedBatches : public BlockReader {
   const bool unnumbered_;
   const BlockLayout layout_;
   Batch empty_;
+  bool closed_ = false;
   std::deque<Leased> undrawn_;
   std::deque<Leased> drawn_;
   // Of the epoch used last.

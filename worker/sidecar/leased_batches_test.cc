@@ -136,5 +136,18 @@ TEST(LeasedBatchesTest, WithoutSamplesForTheRestItsBlocksEnd) {
   EXPECT_EQ(batches.outstanding(), 0u);
 }
 
+TEST(LeasedBatchesTest, OfAProgramThatTakesNoMoreNoBlockEnds) {
+  LeasedBatches batches(JobOf(100), 100);
+  ASSERT_OK(batches.Append(Block(0, 1)));
+  EXPECT_EQ(Draw(&batches).size(), 2u);
+  ASSERT_OK(batches.Append(Block(0, 2)));
+  batches.Close();
+  EXPECT_EQ(batches.blocks_left(), 0u);
+  EXPECT_EQ(batches.outstanding(), 0u);
+  ASSERT_OK(batches.Append(Block(0, 3)));  // it was asked for before
+  EXPECT_EQ(batches.blocks_left(), 0u);
+  EXPECT_TRUE(Draw(&batches).empty());
+}
+
 }  // namespace
 }  // namespace monsoon

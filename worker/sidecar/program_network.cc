@@ -147,6 +147,30 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeEndOfSamples(const Message& call,
   return result;
 }
 
+absl::StatusOr<StepResult> ProgramNetwork::TakeFinish(const Message& call,
+                                                      std::span<float> gradient) {
+  ASSIGN_OR_RETURN(const StepResult result, TakeStep(call, gradient));
+  EndJob();
+  return result;
+}
+
+void ProgramNetwork::EndJob() {
+  batches_->Close();
+  session_->EndJob();
+}
+
+absl::Status ProgramNetwork::Listen() {
+  const absl::StatusOr<const Message*> call = program_->AwaitCall(absl::ZeroDuration());
+  if (!call.ok()) {
+    // Who watches the program tells the session that it is gone.
+    return absl::IsCancelled(call.status()) ? absl::OkStatus() : call.status();
+  }
+  if (*call != nullptr && (*call)->kind == MessageKind::kFinish) {
+    EndJob();
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const StepKey&,
                                                            std::span<float> gradient) {
   CHECK_EQ(gradient.size(), program_->memory().gradient().size());
@@ -174,6 +198,8 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
         return TakeStep(*call, gradient);
       case MessageKind::kNoMoreSamples:
         return TakeEndOfSamples(*call, gradient);
+      case MessageKind::kFinish:
+        return TakeFinish(*call, gradient);
       default:
         return absl::InvalidArgumentError(absl::StrCat("the program's call ",
                                                        static_cast<uint32_t>(call->kind),
@@ -190,6 +216,8 @@ absl::StatusOr<EvaluationResult> ProgramNetwork::AskToEvaluate() {
   ASSIGN_OR_RETURN(const Message* call, AwaitCall());
   if (call->kind == MessageKind::kNoMoreSamples) {
     session_->NoMoreSamples();  // perhaps it came while nothing was leased
+  } else if (call->kind == MessageKind::kFinish) {
+    EndJob();
   }
   program_->Answer(MONSOON_EVALUATE);
   ASSIGN_OR_RETURN(call, AwaitCall());

@@ -59,6 +59,10 @@ class ProgramNetwork : public Network {
   // for anything but a step. INVALID_ARGUMENT: the program could not.
   absl::StatusOr<EvaluationResult> AskToEvaluate();
 
+  // While nothing is leased, of a program that computed when its last session was lost: if it
+  // ends the job, the session is told.
+  absl::Status Listen();
+
  private:
   // The next call that is outstanding, answered or not before; CANCELLED as above.
   absl::StatusOr<const Message*> AwaitCall();
@@ -77,6 +81,9 @@ class ProgramNetwork : public Network {
   // The last step, of 0 steps if all are told; for what is leased beyond it there are no
   // samples.
   absl::StatusOr<StepResult> TakeEndOfSamples(const Message& call, std::span<float> gradient);
+  // Likewise the last step of a program that ends the job: the rest is nobody's.
+  absl::StatusOr<StepResult> TakeFinish(const Message& call, std::span<float> gradient);
+  void EndJob();
 
   Program* const program_;
   LeasedBatches* const batches_;

@@ -70,7 +70,6 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   const SessionWires wires(joined, client.get(), stats, control);
   ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
                          options_.clock);
-
   ASSIGN_OR_RETURN(const uint64_t examples, ExamplesOf(job));
   LeasedBatches batches(job, examples);
   ProgramNetwork network(program_, &batches, control, options_.clock, joined.layout.tables(),
@@ -99,6 +98,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
     figures.CountEvaluation();
     return network.AskToEvaluate();
   };
+  parts.listen = [&network] { return network.Listen(); };
   ReplicaSession session(std::move(parts));
   network.Connect(&downpour, &session);
   LOG(INFO) << "session opened: job " << joined.session.job() << ", worker/" << worker

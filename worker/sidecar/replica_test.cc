@@ -284,6 +284,89 @@ TEST_F(ReplicaTest, OneThatHasLeftDrawsNothing) {
   EXPECT_EQ(batch_.count, 0u);
 }
 
+// ---- the end of the job ----
+
+TEST_F(ReplicaTest, AProgramEndsItsJob) {
+  Join("0 go+3 go ended");
+  EXPECT_EQ(Draw(), 0);
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(Draw(), 4);
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+  // Nothing is asked any more.
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+  EXPECT_EQ(Draw(), -1);
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+  EXPECT_EQ(steps(), 1u);
+  EXPECT_EQ(monsoon_finish(nullptr, &event_), MONSOON_INVALID_ARGUMENT);
+}
+
+TEST_F(ReplicaTest, LocalStepsThatWereNotToldAreToldThen) {
+  Join("4 go+3 ended");
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_GE(Draw(), 0);
+    ASSERT_EQ(Step(/*unless_due=*/true), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.kind, MONSOON_GO);
+  }
+  EXPECT_EQ(steps(), 0u);
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(steps(), 2u);
+}
+
+TEST_F(ReplicaTest, OfASessionThatIsLostItIsToBeSaidAgain) {
+  for (const std::string script : {"0 go+1 go! ended", "0 go+1 die again go ended"}) {
+    Join(script);
+    EXPECT_EQ(Draw(), 0);
+    ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.kind, MONSOON_GO);
+    EXPECT_EQ(event_.discarded, 1);
+    ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+    EXPECT_EQ(event_.kind, MONSOON_ENDED);
+    ASSERT_EQ(monsoon_leave(replica_), MONSOON_OK);
+    monsoon_free(replica_);
+    replica_ = nullptr;
+  }
+}
+
+TEST_F(ReplicaTest, AnEvaluationComesFirst) {
+  Join("0 go+1 evaluate go ended");
+  EXPECT_EQ(Draw(), 0);
+  ASSERT_EQ(Step(), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_EVALUATE);
+  EXPECT_EQ(monsoon_finish(replica_, &event_), MONSOON_FAILED_PRECONDITION);
+  EXPECT_THAT(monsoon_last_error(), HasSubstr("monsoon_report_evaluation comes first"));
+  ASSERT_EQ(monsoon_report_evaluation(replica_, nullptr, 0, nullptr, &event_), MONSOON_OK);
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+}
+
+TEST_F(ReplicaTest, WhatAQuestionWasToldIsToldBeforeTheEnd) {
+  Join("100 go+1 go! ended");
+  EXPECT_EQ(Draw(), 0);
+  int due = 0;
+  ASSERT_EQ(monsoon_step_is_due(replica_, 1, &due), MONSOON_OK) << monsoon_last_error();
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_GO);
+  EXPECT_EQ(event_.discarded, 1);
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+  EXPECT_EQ(event_.discarded, 0);
+}
+
+TEST_F(ReplicaTest, GradientsOfRowsWithoutAStepAreNotPushedThen) {
+  Join("0 go+1 ended");
+  EXPECT_EQ(Draw(), 0);
+  const uint64_t row = 3;
+  const float values[] = {1, 2};
+  ASSERT_EQ(monsoon_push_rows(replica_, 0, &row, 1, values), MONSOON_OK);
+  ASSERT_EQ(monsoon_finish(replica_, &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.kind, MONSOON_ENDED);
+  EXPECT_EQ(Stats().pushes, 0u);
+}
+
 // ---- rows of tables ----
 
 TEST_F(ReplicaTest, RowsComeInTheirOrder) {

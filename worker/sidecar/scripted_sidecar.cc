@@ -148,7 +148,8 @@ class ScriptedSidecar {
       AnswerRows();
       return;
     }
-    if (program_->call()->kind == MessageKind::kStep) {
+    if (program_->call()->kind == MessageKind::kStep ||
+        program_->call()->kind == MessageKind::kFinish) {
       CountRows();
     }
     FieldWriter batches;
