@@ -358,7 +358,7 @@ void ClusterSimulation::SwapJournal() {
   const bool gives_up = !empty && dice.Once(2);
   world_.time.After(dice.Between(Milliseconds(50), Milliseconds(3000)), [this, gives_up] {
     if (gives_up) {
-      GiveUpJournal();
+      GiveUpJournal(coordinator_.missed_since());
     } else if (coordinator_.PutFolderBack()) {
       Count(Fault::kJournalPutBack);
       StartCoordinator(absl::ZeroDuration());
@@ -366,8 +366,8 @@ void ClusterSimulation::SwapJournal() {
   });
 }
 
-void ClusterSimulation::GiveUpJournal() {
-  if (!faults_ || coordinator_.has_own_folder()) {
+void ClusterSimulation::GiveUpJournal(uint64_t missed_since) {
+  if (!faults_ || coordinator_.has_own_folder() || coordinator_.missed_since() != missed_since) {
     return;
   }
   // Whoever says so is told once it is committed; where the coordinator dies first, he says it
@@ -375,7 +375,7 @@ void ClusterSimulation::GiveUpJournal() {
   if (coordinator_.process.alive && coordinator_.GiveUpFolder().ok()) {
     Count(Fault::kJournalGivenUp);
   }
-  world_.time.After(Milliseconds(200), [this] { GiveUpJournal(); });
+  world_.time.After(Milliseconds(200), [this, missed_since] { GiveUpJournal(missed_since); });
 }
 
 void ClusterSimulation::EndFaults() {

@@ -131,8 +131,8 @@ class ClusterSimulation {
   // Somebody says that the shard's folder will not come back, and says it again until that is done.
   void GiveUpFolder(uint32_t index);
   void SwapJournal();
-  // The same of the coordinator's.
-  void GiveUpJournal();
+  // The same of the coordinator's that is missed since then, and of no later one.
+  void GiveUpJournal(uint64_t missed_since);
   void Count(Fault fault) {
     ++counts_->faults[static_cast<size_t>(fault)];
     world_.Trace(kFaultNames[static_cast<size_t>(fault)]);

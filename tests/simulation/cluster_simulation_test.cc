@@ -59,6 +59,7 @@ constexpr FoundOnce kFoundOnce[] = {
     {208886, "the same, of a shard that is also about to die in a write", true},
     {230046, "the same, with a batch", true},
     {132385, "a killed worker's pushes count, which were in a part of which nobody knew", true},
+    {302067, "who has given up one folder of the coordinator gives up the next one, too", true},
 };
 
 TEST(ClusterSimulationTest, EveryAcknowledgedPushCountsOnceAndTheJobEnds) {

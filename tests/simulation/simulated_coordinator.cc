@@ -87,7 +87,8 @@ void SimulatedCoordinator::BackUp(const std::string& job) {
 
 void SimulatedCoordinator::TakeBackup(bool empty) {
   Kill();
-  own_.emplace(OwnFolder{std::exchange(updates_, empty ? std::vector<StateUpdate>() : *backup_)});
+  own_.emplace(OwnFolder{std::exchange(updates_, empty ? std::vector<StateUpdate>() : *backup_),
+                         process.life});
 }
 
 bool SimulatedCoordinator::PutFolderBack() {

@@ -47,6 +47,9 @@ class SimulatedCoordinator {
   // where it is there, or is being given up.
   bool PutFolderBack();
   bool has_own_folder() const { return !own_.has_value(); }
+  // The last life that had its own folder, where that is missing: each time another one. 0: it is
+  // there.
+  uint64_t missed_since() const { return own_.has_value() ? own_->last_life : 0; }
   // Its own folder will not come back, once that is committed. False where nothing is missing.
   absl::Status GiveUpFolder();
   // Until then nothing can be committed.
@@ -116,6 +119,7 @@ class SimulatedCoordinator {
   // While others are in their place; given up by this life, which has not committed that yet.
   struct OwnFolder {
     std::vector<StateUpdate> updates;
+    uint64_t last_life = 0;
     bool given_up = false;
   };
   std::optional<OwnFolder> own_;
