@@ -120,6 +120,15 @@ void FiberThreads::WakeAll(const void* key) {
   }
 }
 
+void FiberThreads::CallAsEvent(absl::FunctionRef<void()> what) {
+  CHECK_NE(current_, 0u);
+  const uint32_t caller = std::exchange(current_, 0);
+  SetCurrent(nullptr);
+  what();
+  SetCurrent(this);
+  current_ = caller;
+}
+
 void FiberThreads::Join(uint64_t thread) {
   while (true) {
     const auto found = threads_.find(static_cast<uint32_t>(thread));

@@ -15,6 +15,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/base/virtual_threads.h"
 #include "tests/simulation/dice.h"
@@ -35,6 +36,11 @@ class FiberThreads : public VirtualThreads {
   // Runs `body` in a thread of the life that `process` has now, or of none if it is null. By
   // an event, not by a virtual thread.
   uint64_t StartIn(const SimulatedProcess* process, std::function<void()> body);
+
+  // Calls `what` as an event would, from a virtual thread: what waits in it blocks the thread of
+  // the kernel, and time stands still. For what threads of the kernel's wake up, who know of no
+  // virtual one.
+  void CallAsEvent(absl::FunctionRef<void()> what);
 
   size_t running() const { return threads_.size(); }
   // Runs on that have begun, of all threads: a measure of work.

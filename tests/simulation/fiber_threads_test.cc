@@ -1,13 +1,16 @@
 #include "tests/simulation/fiber_threads.h"
 
 #include <memory>
+#include <semaphore>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/thread.h"
+#include "common/base/virtual_threads.h"
 #include "gtest/gtest.h"
 
 namespace monsoon::simulation {
@@ -55,6 +58,33 @@ TEST_F(FiberThreadsTest, AMutexKeepsThreadsApartThatBlockUnderIt) {
   Run();
   EXPECT_EQ(most, 1);
   EXPECT_EQ(done, 50);
+}
+
+// The kernel's thread that lets go of the mutex wakes up nobody virtual.
+TEST_F(FiberThreadsTest, AMutexOfTheKernelsThreadsIsTakenAsAnEventTakesIt) {
+  Mutex mutex;
+  std::binary_semaphore held(0), waits(0);
+  std::thread other([&] {
+    MutexLock lock(&mutex);
+    held.release();
+    waits.acquire();
+  });
+  held.acquire();
+  bool taken = false;
+  threads_.StartIn(nullptr, [&] {
+    threads_.CallAsEvent([&] {
+      EXPECT_EQ(VirtualThreads::Current(), nullptr);
+      waits.release();
+      MutexLock lock(&mutex);
+      taken = true;
+    });
+    EXPECT_EQ(VirtualThreads::Current(), &threads_);
+    Thread::SleepFor(absl::Milliseconds(1));
+  });
+  Run();
+  other.join();
+  EXPECT_TRUE(taken);
+  EXPECT_EQ(threads_.running(), 0u);
 }
 
 TEST_F(FiberThreadsTest, AConditionWakesAndTimesOut) {

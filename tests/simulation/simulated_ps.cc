@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/base/virtual_threads.h"
 #include "common/checkpoint/checkpoint.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -18,6 +20,12 @@ namespace {
 constexpr char kStateDir[] = "/state";
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr uint64_t kMessageBytes = 64 << 20;
+
+// Its own thread is the kernel's, and wakes up no virtual one that waits for its mutex.
+CheckpointKeeper* FromEvent(const std::unique_ptr<CheckpointKeeper>& keeper) {
+  CHECK(VirtualThreads::Current() == nullptr);
+  return keeper.get();
+}
 
 SessionId IdOf(const SessionKey& session) { return {session.worker(), session.incarnation()}; }
 
@@ -159,7 +167,7 @@ absl::StatusOr<ShardStatusReply> SimulatedPs::GetStatus() {
   ShardStatusRequest request;
   request.set_cluster(world_->cluster.name());
   ASSIGN_OR_RETURN(ShardStatusReply reply, shard_->GetStatus(request));
-  kept_.parts->FillStatus(&reply);
+  FromEvent(kept_.parts)->FillStatus(&reply);
   *reply.mutable_journal() = heard()->newest().value_or(JournalMark());
   reply.set_pid(static_cast<uint32_t>(1000 * (index_ + 1) + process.life));
   return reply;
@@ -179,7 +187,8 @@ absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
     const RestoreShardJobRequest& request) {
   const CreateShardJobRequest& create = request.create();
   const bool there = shard_->FindJob(create.job(), create.job_term()) != nullptr;
-  ASSIGN_OR_RETURN(const RestoreShardJobReply reply, kept_.parts->Restore(shard_.get(), request));
+  ASSIGN_OR_RETURN(const RestoreShardJobReply reply,
+                   FromEvent(kept_.parts)->Restore(shard_.get(), request));
   if (!there) {
     create_ = create;
     // A round that has lost a session may have closed since: what the part says counts.
@@ -191,7 +200,7 @@ absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
 absl::Status SimulatedPs::DeleteJob(const std::string& job, uint64_t job_term, uint64_t term,
                                     uint64_t call) {
   RETURN_IF_ERROR(shard_->DeleteJob(job, job_term, term, call));
-  return kept_.parts->Delete(job, job_term);
+  return FromEvent(kept_.parts)->Delete(job, job_term);
 }
 
 absl::StatusOr<OpenSessionReply> SimulatedPs::OpenSession(const SessionKey& session, uint64_t term,
@@ -235,8 +244,8 @@ void SimulatedPs::Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& 
   if (disk_.dies_in.has_value()) {
     folder_.storage->FailAfter(*disk_.dies_in + 1, absl::UnavailableError("the process dies"));
   }
-  const absl::Status ordered = kept_.parts->Order(std::move(job), order);
-  ASSERT_TRUE(kept_.parts->AwaitIdle(kPatience));
+  const absl::Status ordered = FromEvent(kept_.parts)->Order(std::move(job), order);
+  ASSERT_TRUE(FromEvent(kept_.parts)->AwaitIdle(kPatience));
   if (disk_.dies_in.has_value()) {
     Kill(world_->dice.Once(2), /*rot=*/false);
     return disk_.then();

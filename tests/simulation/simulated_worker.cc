@@ -56,12 +56,16 @@ class NotingRunner final : public SessionRunner {
  private:
   // Of one that was killed: the coordinator knows what shards have written, without its word.
   bool IsTold() const {
-    return std::ranges::all_of(world_->ps, [this](SimulatedPs* ps) {
-      const absl::StatusOr<ShardStatusReply> status =
-          ps->process.alive ? ps->GetStatus() : absl::UnavailableError("it is dead");
-      return status.ok() && status->job_size() > 0 &&
-             status->job(0).generation() <= world_->told[ps->index()];
+    bool told = false;
+    world_->threads.CallAsEvent([&] {
+      told = std::ranges::all_of(world_->ps, [this](SimulatedPs* ps) {
+        const absl::StatusOr<ShardStatusReply> status =
+            ps->process.alive ? ps->GetStatus() : absl::UnavailableError("it is dead");
+        return status.ok() && status->job_size() > 0 &&
+               status->job(0).generation() <= world_->told[ps->index()];
+      });
     });
+    return told;
   }
 
   World* const world_;
