@@ -47,14 +47,45 @@ def member(rank, world, path, local, results):
         results.put((rank, traceback.format_exc(), None, None, None, None, None))
 
 
-@pytest.mark.parametrize("local", [False, True])
-def test_a_group_is_one_replica(tmp_path, local):
-    world = 2
+def finishing_member(rank, world, path, within, results):
+    import torch.distributed as dist
+    try:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+        library = FakeLibrary()
+        library.events[1] = (EVALUATE, 0)
+        _library.use(library)
+        model, steps, refused = make_model(seed=rank), 0, []
+
+        def evaluate(_):
+            if within:
+                with pytest.raises(ms.NotNow, match="after step\\(\\), not within evaluate"):
+                    job.finish()
+                refused.append(rank)
+            return 0.5
+
+        with ms.join("host:1", job="group", model=model, optimizer=ms.SGD(0.1), epochs=20,
+                     group=dist.group.WORLD, evaluate=evaluate) as job:
+            for ids in job.blocks(len(X), batch=8):
+                model(X[ids]).sum().backward()
+                job.step()
+                steps += 1
+                if steps == 2:
+                    job.finish()
+                    assert job.ended
+        results.put((rank, None, steps, library.calls.count("finish"), len(refused)))
+        dist.destroy_process_group()
+    except BaseException:
+        results.put((rank, traceback.format_exc(), None, None, None))
+
+
+def run(target, tmp_path, argument):
+    """What two ranks told, in their order."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    processes = [context.Process(target=member, args=(rank, world, str(tmp_path / "store"), local,
-                                                      results)) for rank in range(world)]
+    processes = [context.Process(target=target, args=(rank, 2, str(tmp_path / "store"), argument,
+                                                      results)) for rank in range(2)]
     for process in processes:
         process.start()
     told = sorted(results.get(timeout=DEADLINE_S) for _ in processes)
@@ -62,6 +93,18 @@ def test_a_group_is_one_replica(tmp_path, local):
         process.join(timeout=DEADLINE_S)
     for rank, error, *_ in told:
         assert error is None, f"rank {rank}: {error}"
+    return told
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_a_group_ends_its_job_together(tmp_path, within):
+    (_, _, *first), (_, _, *second) = run(finishing_member, tmp_path, within)
+    assert first == [2, 1, int(within)] and second == [2, 0, 0]
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_a_group_is_one_replica(tmp_path, local):
+    told = run(member, tmp_path, local)
     (_, _, first, seen_0, evaluated_0, joined_0, job_0) = told[0]
     (_, _, second, seen_1, evaluated_1, joined_1, job_1) = told[1]
     assert first[0] == [0, 1, 2, 3] and second[0] == [4, 5, 6, 7]
