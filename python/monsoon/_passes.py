@@ -15,20 +15,24 @@ _READ_AHEAD = ("accelerate", "lightning", "pytorch_lightning", "transformers")
 _LOADERS = ("torch", "torchdata")
 
 
-def _reader() -> Tuple[int, str]:
+def _reader() -> Tuple[int, str, Any]:
     """Of the loader that asks for numbers just now: for how many batches it asks before its
-    loop gets the first (0: it has no workers), and the package of that loop."""
+    loop gets the first (0: it has no workers), the package of that loop, and what reads one batch
+    ahead of it: accelerate's loader around that one, or None."""
     frame = sys._getframe(2)
     primed: Optional[int] = None
+    shard: Any = None
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).split(".")[0]
-        if package not in _LOADERS:
-            return primed or 0, package
         loader: Any = frame.f_locals.get("self")
+        if package == "accelerate" and shard is None and hasattr(loader, "end_of_dataloader"):
+            shard = loader
+        elif package not in _LOADERS:
+            return primed or 0, package, shard
         if primed is None and hasattr(loader, "_num_workers"):
             primed = int(loader._num_workers) * int(getattr(loader, "_prefetch_factor", 0) or 0)
         frame = frame.f_back  # type: ignore[assignment]
-    return primed or 0, ""
+    return primed or 0, "", shard
 
 
 class Pass(Iterator[List[int]]):
@@ -36,7 +40,7 @@ class Pass(Iterator[List[int]]):
 
     torch's loaders ask for as many batches as their workers hold when a pass begins, and then,
     also after the last, once for each that they give to the loop: so the calls tell what the
-    loop has had.
+    loop has had. accelerate's loader holds one of them back until it has told the last.
     """
 
     def __init__(self, ready: Callable[[], "Training"]) -> None:
@@ -47,12 +51,13 @@ class Pass(Iterator[List[int]]):
         self._given = 0
         self._over = False  # all of the pass was given to the loader
         self._known = True
+        self._shard: Any = None
 
     def __next__(self) -> List[int]:
         if self._training is None:
             # Loaders make iterators that they do not use.
             self._training = self._ready()
-            self._primed, package = _reader()
+            self._primed, package, self._shard = _reader()
             self._known = package not in _READ_AHEAD
             self._training.begin_pass(self)
         elif self._training.loader_pass is not self:
@@ -79,7 +84,8 @@ class Pass(Iterator[List[int]]):
         tell."""
         if not self._known:
             return None
-        return self._given - min(self._given, max(0, self._calls - self._primed))
+        held = 0 if self._shard is None or self._shard.end_of_dataloader else 1
+        return self._given - max(0, min(self._given, self._calls - self._primed) - held)
 
     @property
     def is_over(self) -> bool:

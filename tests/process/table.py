@@ -98,6 +98,7 @@ TABLE = (
         arguments=("--points",), stage="failpoints"),
     row("wheel", "python", stage="wheel"),
     row("large_set", stage="by_hand"),
+    row("trainers", "deaths", "python", stage="by_hand", limit_s=_HOURS),
 )
 
 
