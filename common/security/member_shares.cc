@@ -7,6 +7,10 @@
 
 namespace monsoon {
 
+uint64_t MemberShares::MostBeside(uint64_t total, uint64_t least, uint64_t taken) {
+  return taken < total - total / 4 ? total : least;
+}
+
 uint64_t MemberShares::Share(const Options& options, size_t members) {
   return std::max(options.least, std::min(options.most, options.total / (members + 1)));
 }
@@ -31,8 +35,14 @@ absl::Status MemberShares::Take(const std::string& member, uint64_t amount) {
         absl::StrCat(member, " has ", has, " ", options_.what, ", and may have ", share, " beside ",
                      amounts_.size() - (has > 0 ? 1 : 0), " other members; ", options_.remedy));
   }
-  amounts_[member] += amount;
+  Count(member, amount);
   return absl::OkStatus();
+}
+
+void MemberShares::Count(const std::string& member, uint64_t amount) {
+  if (!member.empty() && amount > 0) {
+    amounts_[member] += amount;
+  }
 }
 
 void MemberShares::Give(const std::string& member, uint64_t amount) {

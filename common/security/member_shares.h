@@ -30,6 +30,9 @@ class MemberShares {
   };
   explicit MemberShares(Options options) : options_(std::move(options)) {}
 
+  // `most` of a thing that nothing frees by itself, of whose total so much is taken, by members or
+  // not: the last quarter is for those who have less than the least part.
+  static uint64_t MostBeside(uint64_t total, uint64_t least, uint64_t taken);
   // What one member may have where `members` have some.
   static uint64_t Share(const Options& options, size_t members);
   // What `member` may have now.
@@ -40,6 +43,8 @@ class MemberShares {
   // ResourceExhausted, and nothing taken, where it would have more than its share; names it, the
   // limit and the remedy.
   absl::Status Take(const std::string& member, uint64_t amount);
+  // It has so much more, whatever its share is: what was taken in an earlier life.
+  void Count(const std::string& member, uint64_t amount);
   // At most what it has.
   void Give(const std::string& member, uint64_t amount);
 

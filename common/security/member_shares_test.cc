@@ -49,6 +49,23 @@ TEST(MemberSharesTest, NobodyHasMoreThanTheMost) {
   EXPECT_FALSE(shares.Take("worker/1", 1).ok());
 }
 
+TEST(MemberSharesTest, TheLastQuarterIsForThoseWhoHaveLittle) {
+  EXPECT_EQ(MemberShares::MostBeside(100, 5, 74), 100u);
+  EXPECT_EQ(MemberShares::MostBeside(100, 5, 75), 5u);
+  EXPECT_EQ(MemberShares::MostBeside(100, 5, 120), 5u);
+}
+
+TEST(MemberSharesTest, WhatIsCountedAskedNobody) {
+  MemberShares shares({.what = "seats", .total = 12});
+  shares.Count("worker/1", 20);
+  shares.Count("worker/2", 0);
+  shares.Count("", 3);
+  EXPECT_EQ(shares.Of("worker/1"), 20u);
+  EXPECT_EQ(shares.members(), 1u);
+  EXPECT_FALSE(shares.Take("worker/1", 1).ok());
+  EXPECT_OK(shares.Take("worker/2", 4));
+}
+
 TEST(MemberSharesTest, ThisMachinesUserHasNoShare) {
   MemberShares shares({.what = "seats", .total = 4});
   EXPECT_OK(shares.Take("", 100));

@@ -1,11 +1,13 @@
 #include "common/security/token_book.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "common/base/utf8.h"
 #include "common/security/digest.h"
+#include "common/security/member_shares.h"
 
 namespace monsoon {
 namespace {
@@ -75,15 +77,44 @@ bool HasJoined(const JoinTokenRecord& token, absl::string_view fingerprint) {
   return std::ranges::find(token.used_by(), fingerprint) != token.used_by().end();
 }
 
+// When another one is created.
+bool IsForgotten(const JoinTokenRecord& token, int64_t created_ms) {
+  return EndMs(token) <= created_ms - absl::ToInt64Milliseconds(kEndedTokenKept);
+}
+
+constexpr char kRoomRemedy[] = "one that has ended is forgotten after a week";
+
+// That there is room for another one, and in the share of who makes it.
+absl::Status CheckRoom(const JoinTokens& tokens, const std::string& by, int64_t now_ms) {
+  std::vector<const JoinTokenRecord*> kept;
+  for (const JoinTokenRecord& token : tokens.token()) {
+    if (!IsForgotten(token, now_ms)) {
+      kept.push_back(&token);
+    }
+  }
+  if (kept.size() >= kMostTokens) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", kMostTokens, " tokens, and no room for another: ", kRoomRemedy));
+  }
+  MemberShares shares({.what = "tokens",
+                       .total = kMostTokens,
+                       .least = kLeastTokens,
+                       .most = MemberShares::MostBeside(kMostTokens, kLeastTokens, kept.size()),
+                       .remedy = kRoomRemedy});
+  for (const JoinTokenRecord* const token : kept) {
+    shares.Count(token->by(), 1);
+  }
+  return shares.Take(by, 1);
+}
+
 absl::Status Add(const JoinTokenRecord& created, JoinTokens* tokens) {
   auto* const list = tokens->mutable_token();
   if (std::ranges::find(*list, created.id(), &JoinTokenRecord::id) != list->end()) {
     return absl::FailedPreconditionError(absl::StrCat("token ", created.id(), " is there already"));
   }
-  const absl::Time oldest = absl::FromUnixMillis(created.created_ms()) - kEndedTokenKept;
   list->erase(std::remove_if(list->begin(), list->end(),
                              [&](const JoinTokenRecord& token) {
-                               return absl::FromUnixMillis(EndMs(token)) <= oldest;
+                               return IsForgotten(token, created.created_ms());
                              }),
               list->end());
   *list->Add() = created;
@@ -154,20 +185,17 @@ absl::Status TokenBook::Apply(const JoinTokenUpdate& update, JoinTokens* tokens)
 absl::StatusOr<JoinTokenUpdate> TokenBook::Create(const TokenTerms& terms, const JoinToken& token,
                                                   absl::Time now) const {
   RETURN_IF_ERROR(CheckTerms(terms));
-  if (static_cast<size_t>(tokens_.token_size()) >= kMostTokens) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("there are ", kMostTokens,
-                     " tokens, and no room for another: one that has "
-                     "ended is forgotten after a week"));
-  }
+  const int64_t now_ms = absl::ToUnixMillis(now);
+  RETURN_IF_ERROR(CheckRoom(tokens_, terms.by, now_ms));
   JoinTokenUpdate update;
   JoinTokenRecord* const created = update.mutable_created();
+  created->set_by(terms.by);
   created->set_id(token.id);
   created->set_secret_sha256(Sha256(token.secret));
   created->set_role(std::string(RoleName(terms.role)));
   created->set_job(terms.job);
   created->set_note(terms.note);
-  created->set_created_ms(absl::ToUnixMillis(now));
+  created->set_created_ms(now_ms);
   created->set_expires_ms(absl::ToUnixMillis(now + terms.lifetime));
   created->set_uses_left(terms.uses);
   return update;

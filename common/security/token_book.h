@@ -22,6 +22,8 @@
 namespace monsoon {
 
 inline constexpr size_t kMostTokens = 1000;
+// That one member may have made, however many others have made some.
+inline constexpr size_t kLeastTokens = 20;
 inline constexpr uint32_t kMostTokenUses = 10'000;
 inline constexpr absl::Duration kLongestTokenLife = absl::Hours(24 * 366);
 inline constexpr size_t kMostNoteBytes = 200;
@@ -37,6 +39,7 @@ struct TokenTerms {
   uint32_t uses = 1;
   std::string job;   // "": any
   std::string note;  // for people
+  std::string by;    // whose share it takes (QuotaName, caller.h)
 };
 
 // What somebody who joins gets.
@@ -56,7 +59,8 @@ class TokenBook {
   static absl::Status Apply(const JoinTokenUpdate& update, JoinTokens* tokens);
 
   // InvalidArgument where the terms are out of range, among them a coordinator's role, which
-  // nobody joins in; ResourceExhausted where there are kMostTokens. `token` is new (DrawToken).
+  // nobody joins in; ResourceExhausted where there are kMostTokens, or `terms.by` has its share of
+  // them. `token` is new (DrawToken).
   absl::StatusOr<JoinTokenUpdate> Create(const TokenTerms& terms, const JoinToken& token,
                                          absl::Time now) const;
 

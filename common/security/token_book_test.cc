@@ -174,6 +174,37 @@ TEST_F(TokenBookTest, ThereIsRoomForAThousand) {
   }
   EXPECT_THAT(book_.Create({}, DrawToken(kLab), kNow).status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("there are 1000 tokens")));
+  // Those that ended a week ago are not in the way of who would have them forgotten.
+  const absl::Time later = kNow + TokenTerms().lifetime + kEndedTokenKept;
+  EXPECT_FALSE(book_.Create({}, DrawToken(kLab), later - absl::Milliseconds(1)).ok());
+  Create({}, later);
+  EXPECT_EQ(tokens_.token_size(), 1);
+}
+
+TEST_F(TokenBookTest, WhoMakesTokensHasAShareOfTheRoom) {
+  for (size_t i = 0; i < kMostTokens / 2; ++i) {
+    Create({.by = "operator/ada"});
+  }
+  EXPECT_THAT(book_.Create({.by = "operator/ada"}, DrawToken(kLab), kNow).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("operator/ada has 500 tokens, and may have 500")));
+  Create({.by = "operator/bob"});
+  Create({});
+  const absl::Time later = kNow + TokenTerms().lifetime + kEndedTokenKept;
+  EXPECT_OK(book_.Create({.by = "operator/ada"}, DrawToken(kLab), later));
+}
+
+TEST_F(TokenBookTest, TheLastTokensAreForWhoHasFew) {
+  for (size_t i = 0; i < kMostTokens * 3 / 4; ++i) {
+    Create({.by = i % 2 == 0 ? "operator/ada" : ""});
+  }
+  EXPECT_THAT(book_.Create({.by = "operator/ada"}, DrawToken(kLab), kNow).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("operator/ada has 375 tokens, and may have 20")));
+  for (size_t i = 0; i < kLeastTokens; ++i) {
+    Create({.by = "operator/bob"});
+  }
+  EXPECT_FALSE(book_.Create({.by = "operator/bob"}, DrawToken(kLab), kNow).ok());
 }
 
 TEST_F(TokenBookTest, UpdatesOfNoDecisionAreRefused) {
