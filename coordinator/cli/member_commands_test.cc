@@ -47,7 +47,7 @@ class WorldsClient : public MemberClient {
     return absl::UnimplementedError("no verb renews");
   }
   absl::StatusOr<CreateTokenReply> CreateToken(const CreateTokenRequest& request) override {
-    return world_.members->CreateToken(request, world_.now);
+    return world_.members->CreateToken(request, {}, world_.now);
   }
   absl::StatusOr<ListTokensReply> ListTokens() override {
     return world_.members->ListTokens(world_.now);

@@ -187,7 +187,7 @@ absl::StatusOr<GiveUpReply> CoordinatorCore::GiveUp(const std::string& task, con
 }
 
 absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, const JobPlan& plan,
-                                                  Moment moment) {
+                                                  Moment moment, const std::string& by) {
   RETURN_IF_ERROR(guard_.CheckForWorkers());
   if (!terms_.superseded().empty()) {
     return absl::FailedPreconditionError(terms_.superseded());
@@ -195,7 +195,7 @@ absl::StatusOr<EnterReply> CoordinatorCore::Enter(const EnterRequest& request, c
   if (std::optional<EnterReply> ended = entering_.EndOfEntered(request)) {
     return *std::move(ended);
   }
-  absl::StatusOr<JobRecord*> found = entering_.FindOrMakeJob(request, plan, moment);
+  absl::StatusOr<JobRecord*> found = entering_.FindOrMakeJob(request, plan, by, moment);
   if (absl::IsNotFound(found.status())) {
     RETURN_IF_ERROR(guard_.CheckAbsence());
   }

@@ -113,8 +113,9 @@ class CoordinatorCore {
   // ---- for workers ----
   // `plan` is of request.job(), and CheckProgram is content. What is missing on the way is
   // told as a part to wait for. Errors: proto/coordinator.proto, and RESOURCE_EXHAUSTED as
-  // for Submit.
-  absl::StatusOr<EnterReply> Enter(const EnterRequest& request, const JobPlan& plan, Moment moment);
+  // for Submit. `by`: whose the job is where it is made, as in JobTable::Admit.
+  absl::StatusOr<EnterReply> Enter(const EnterRequest& request, const JobPlan& plan, Moment moment,
+                                   const std::string& by = "");
   // `sender`: which member's it is; unset where it proves nothing.
   absl::StatusOr<HeartbeatReply> Heartbeat(const HeartbeatRequest& request, Moment moment,
                                            const MemberIdentity& sender = {});

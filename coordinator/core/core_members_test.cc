@@ -42,7 +42,7 @@ class CoreMembersTest : public ::testing::Test {
     create.set_role("worker");
     create.set_ttl_ms(60'000);
     create.set_uses(1);
-    const JoinToken token = *ParseToken(members->CreateToken(create, h_.now())->token());
+    const JoinToken token = *ParseToken(members->CreateToken(create, {}, h_.now())->token());
     const PrivateKey key = PrivateKey::Generate();
     JoinRequest join;
     join.set_token(token.id);

@@ -72,7 +72,7 @@ absl::StatusOr<SubmitReply> Requests::Submit(const JobPlan& plan, JobTable::Subm
     ASSIGN_OR_RETURN(submission.resume, FindHeld(plan, submission.resume.value_or(ResumePoint())));
   }
   RETURN_IF_ERROR(CheckResume(plan, submission));
-  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_, shards_.MemoryLimits()));
+  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_, submission.by, shards_.MemoryLimits()));
   submission.unix_ms = moment.unix_ms;
   JobRecord* const job = jobs_.Add(plan, submission, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "", "");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status.h"
+#include "common/security/member_shares.h"
 
 namespace monsoon {
 namespace {
@@ -24,23 +25,44 @@ JobTable::JobTable(StateWriter* writer) : writer_(writer) {
   }
 }
 
-absl::Status JobTable::CheckListed(const Job& job) const {
-  uint64_t bytes = job.ByteSizeLong();
+absl::Status JobTable::CheckListed(const Job& job, const std::string& by) const {
+  const uint64_t size = job.ByteSizeLong();
+  uint64_t bytes = 0;
   for (const auto& other : jobs_) {
     bytes += other->plan.job.ByteSizeLong();
   }
-  if (jobs_.size() < kMostJobs && bytes <= kMostJobsBytes) {
-    return absl::OkStatus();
+  if (jobs_.size() < kMostJobs && bytes + size <= kMostJobsBytes) {
+    return CheckShare(by, size, bytes);
   }
   return absl::ResourceExhaustedError(absl::StrFormat(
       "the list has %d jobs, and with this one %.1f MiB of their settings; it takes "
       "%d and %.1f MiB: delete ended jobs",
-      jobs_.size(), Mib(bytes), kMostJobs, Mib(kMostJobsBytes)));
+      jobs_.size(), Mib(bytes + size), kMostJobs, Mib(kMostJobsBytes)));
 }
 
-absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster,
+absl::Status JobTable::CheckShare(const std::string& by, uint64_t size, uint64_t taken) const {
+  constexpr char kRemedy[] = "delete ended ones (`coordinator delete`)";
+  MemberShares count({.what = "jobs in the list",
+                      .total = kMostJobs,
+                      .least = kLeastJobs,
+                      .most = MemberShares::MostBeside(kMostJobs, kLeastJobs, jobs_.size()),
+                      .remedy = kRemedy});
+  MemberShares sizes({.what = "bytes of settings in the list of jobs",
+                      .total = kMostJobsBytes,
+                      .least = kLeastJobsBytes,
+                      .most = MemberShares::MostBeside(kMostJobsBytes, kLeastJobsBytes, taken),
+                      .remedy = kRemedy});
+  for (const auto& other : jobs_) {
+    count.Count(other->state().by(), 1);
+    sizes.Count(other->state().by(), other->plan.job.ByteSizeLong());
+  }
+  RETURN_IF_ERROR(count.Take(by, 1));
+  return sizes.Take(by, size);
+}
+
+absl::Status JobTable::Admit(const JobPlan& plan, const Cluster& cluster, const std::string& by,
                              const std::vector<uint64_t>& told) const {
-  RETURN_IF_ERROR(CheckListed(plan.job));
+  RETURN_IF_ERROR(CheckListed(plan.job, by));
   std::vector<std::string> errors;
   for (size_t shard = 0; shard < plan.shard_bytes.size(); ++shard) {
     uint64_t used = 0;
@@ -89,6 +111,7 @@ JobRecord* JobTable::Add(const JobPlan& plan, const Submission& submission,
   JobSubmitted* const submitted = update.mutable_job_submitted();
   submitted->set_number(number);
   submitted->set_client_id(submission.client_id);
+  submitted->set_by(submission.by);
   *submitted->mutable_plan() = plan.ToStored();
   submitted->set_created_ms(submission.unix_ms);
   submitted->set_init(submission.init);

@@ -25,6 +25,9 @@ namespace monsoon {
 // deleted.
 inline constexpr size_t kMostJobs = 10000;
 inline constexpr uint64_t kMostJobsBytes = uint64_t{64} << 20;  // of their settings
+// That one member may have in the list, however many others have some.
+inline constexpr size_t kLeastJobs = 100;
+inline constexpr uint64_t kLeastJobsBytes = uint64_t{4} << 20;
 
 class JobTable {
  public:
@@ -32,16 +35,17 @@ class JobTable {
   // here from the beginning.
   explicit JobTable(StateWriter* writer);
 
-  // RESOURCE_EXHAUSTED where the list is full (kMostJobs, kMostJobsBytes), or with the sum when the
-  // plan does not fit a shard beside the jobs that are there. `told` is by shard what it said that
-  // all jobs may take, where that may be less than the cluster file says; 0, or none: it has said
-  // nothing.
-  absl::Status Admit(const JobPlan& plan, const Cluster& cluster,
+  // RESOURCE_EXHAUSTED where the list is full (kMostJobs, kMostJobsBytes), or the share of the
+  // member `by` (QuotaName, common/security/caller.h) of it, or with the sum when the plan does not
+  // fit a shard beside the jobs that are there. `told` is by shard what it said that all jobs may
+  // take, where that may be less than the cluster file says; 0, or none: it has said nothing.
+  absl::Status Admit(const JobPlan& plan, const Cluster& cluster, const std::string& by,
                      const std::vector<uint64_t>& told = {}) const;
 
   // What a client submits besides the plan.
   struct Submission {
     std::string client_id;  // drawn by the client; "": none
+    std::string by;         // whose share of the list it takes, as in Admit
     bool init = false;      // the client writes the parameters
     std::optional<ResumePoint> resume;
     bool resume_held = false;  // the shards hold what is resumed
@@ -86,7 +90,9 @@ class JobTable {
   bool Shuns(uint32_t worker, const std::string& job) const;
 
  private:
-  absl::Status CheckListed(const Job& job) const;
+  absl::Status CheckListed(const Job& job, const std::string& by) const;
+  // That the member's share has room for another one of this size, where all take so much.
+  absl::Status CheckShare(const std::string& by, uint64_t size, uint64_t taken) const;
 
   StateWriter* const writer_;
   std::vector<std::unique_ptr<JobRecord>> jobs_;

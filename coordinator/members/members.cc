@@ -166,9 +166,10 @@ absl::StatusOr<MemberCertificate> Members::Renew(const RenewRequest& request, co
 // ---- tokens ------------------------------------------------------------------
 
 absl::StatusOr<CreateTokenReply> Members::CreateToken(const CreateTokenRequest& request,
-                                                      Moment moment) {
+                                                      const Caller& caller, Moment moment) {
   RETURN_IF_ERROR(CheckCanSign());
   TokenTerms terms;
+  terms.by = QuotaName(caller);
   ASSIGN_OR_RETURN(terms.role, ParseRole(request.role()));
   terms.lifetime = absl::Milliseconds(request.ttl_ms());
   terms.uses = request.uses();

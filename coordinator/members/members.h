@@ -46,7 +46,8 @@ class Members {
   absl::StatusOr<JoinReply> Join(const JoinRequest& request, const Caller& caller, Moment moment);
   absl::StatusOr<MemberCertificate> Renew(const RenewRequest& request, const Caller& caller,
                                           Moment moment);
-  absl::StatusOr<CreateTokenReply> CreateToken(const CreateTokenRequest& request, Moment moment);
+  absl::StatusOr<CreateTokenReply> CreateToken(const CreateTokenRequest& request,
+                                               const Caller& caller, Moment moment);
   ListTokensReply ListTokens(Moment moment) const;
   absl::StatusOr<TokenStatus> RevokeToken(const std::string& id, Moment moment);
   ListMembersReply ListMembers(Moment moment) const;

@@ -42,7 +42,7 @@ class MembersTest : public ::testing::Test {
     request.set_ttl_ms(absl::ToInt64Milliseconds(absl::Hours(24)));
     request.set_uses(uses);
     request.set_job(job);
-    return world_.members->CreateToken(request, world_.now);
+    return world_.members->CreateToken(request, {}, world_.now);
   }
   JoinToken Token(const std::string& role, uint32_t uses = 1, const std::string& job = "") {
     return *ParseToken(Create(role, uses, job)->token());

@@ -147,10 +147,11 @@ absl::StatusOr<JobRecord*> Entering::JobToEnter(const EnterRequest& request) con
 }
 
 absl::StatusOr<JobRecord*> Entering::MakeJobToEnter(const EnterRequest& request,
-                                                    const JobPlan& plan, Moment moment) {
-  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_, shards_.MemoryLimits()));
+                                                    const JobPlan& plan, const std::string& by,
+                                                    Moment moment) {
+  RETURN_IF_ERROR(jobs_.Admit(plan, cluster_, by, shards_.MemoryLimits()));
   JobRecord* const job =
-      jobs_.Add(plan, {.init = true, .unix_ms = moment.unix_ms}, shards_.TakenIds());
+      jobs_.Add(plan, {.by = by, .init = true, .unix_ms = moment.unix_ms}, shards_.TakenIds());
   job->AddEvent(moment.now, "submitted", "",
                 absl::StrCat("by pid ", request.pid(), request.host().empty() ? "" : " on ",
                              PeerText(request.host(), kMostPeerName)));
@@ -159,10 +160,10 @@ absl::StatusOr<JobRecord*> Entering::MakeJobToEnter(const EnterRequest& request,
 }
 
 absl::StatusOr<JobRecord*> Entering::FindOrMakeJob(const EnterRequest& request, const JobPlan& plan,
-                                                   Moment moment) {
+                                                   const std::string& by, Moment moment) {
   ASSIGN_OR_RETURN(JobRecord * job, JobToEnter(request));
   if (job == nullptr) {
-    ASSIGN_OR_RETURN(job, MakeJobToEnter(request, plan, moment));
+    ASSIGN_OR_RETURN(job, MakeJobToEnter(request, plan, by, moment));
   }
   const std::string difference = JobDifference(plan.job, job->plan.job, job->id());
   if (!difference.empty()) {

@@ -33,9 +33,10 @@ class Entering : public Controller {
 
   // Of a program that comes back to a job that has ended meanwhile: that. Else nothing.
   std::optional<EnterReply> EndOfEntered(const EnterRequest& request) const;
-  // The job that the program enters, made if there is none; its settings are the program's.
+  // The job that the program enters, made if there is none; its settings are the program's, and it
+  // is of the member `by` (JobTable::Admit).
   absl::StatusOr<JobRecord*> FindOrMakeJob(const EnterRequest& request, const JobPlan& plan,
-                                           Moment moment);
+                                           const std::string& by, Moment moment);
   // The job waits for its initial parameters, and its newest writer says that it has sealed
   // them: they are there from now on.
   bool TakeSeal(const EnterRequest& request, JobRecord* job);
@@ -62,7 +63,7 @@ class Entering : public Controller {
   // Null: a new one is to be made.
   absl::StatusOr<JobRecord*> JobToEnter(const EnterRequest& request) const;
   absl::StatusOr<JobRecord*> MakeJobToEnter(const EnterRequest& request, const JobPlan& plan,
-                                            Moment moment);
+                                            const std::string& by, Moment moment);
   // What its writer says with it.
   void HearWriter(const EnterRequest& request, JobRecord* job, absl::Duration now) const;
   // It has not reached a shard for so long that another program may write in its place.

@@ -232,7 +232,8 @@ absl::Status Coordinator::CheckCluster(const std::string& cluster) const {
       "\": nothing was done; give each cluster an address of its own"));
 }
 
-absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
+absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request,
+                                                const Caller& caller) {
   uint64_t ticket = 0;
   const std::optional<absl::StatusOr<SubmitReply>> known = WithCore(
       [&](Moment moment) -> std::optional<absl::StatusOr<SubmitReply>> {
@@ -248,7 +249,8 @@ absl::StatusOr<SubmitReply> Coordinator::Submit(const SubmitRequest& request) {
     return *known;  // whatever became of its files since
   }
   ASSIGN_OR_RETURN(JobPlan plan, JobPlan::Make(request.job(), cluster_));
-  JobTable::Submission submission{.client_id = request.client_id(), .init = request.init()};
+  JobTable::Submission submission{
+      .client_id = request.client_id(), .by = QuotaName(caller), .init = request.init()};
   if (request.has_resume()) {
     submission.resume = request.resume();
     submission.resume_held = request.resume_held();
@@ -399,7 +401,7 @@ absl::StatusOr<EnterReply> Coordinator::Enter(const EnterRequest& request, const
   return Answer([&](Moment moment) -> absl::StatusOr<EnterReply> {
     mutex_.AssertHeld();
     RETURN_IF_ERROR(core_.members()->CheckEnter(request.job().name(), caller));
-    return core_.Enter(request, plan, moment);
+    return core_.Enter(request, plan, moment, QuotaName(caller));
   });
 }
 

@@ -60,8 +60,8 @@ class Coordinator {
   // FAILED_PRECONDITION unless `cluster` is this one, or empty.
   absl::Status CheckCluster(const std::string& cluster) const;
   // Also judges the job, and waits for workers that look at its data files, if there are workers,
-  // for kLookFor and a heartbeat at most.
-  absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request);
+  // for kLookFor and a heartbeat at most. The job is in the caller's share of the list.
+  absl::StatusOr<SubmitReply> Submit(const SubmitRequest& request, const Caller& caller);
   absl::StatusOr<JobSummary> Start(const std::string& job);
   absl::StatusOr<ListReply> List();
   absl::StatusOr<JobDescription> Describe(const std::string& job);

@@ -253,7 +253,7 @@ class CoordinatorTest : public ::testing::Test {
   std::string Submit(const Job& job = SmallJob()) {
     SubmitRequest request;
     *request.mutable_job() = job;
-    const absl::StatusOr<SubmitReply> reply = coordinator_->Submit(request);
+    const absl::StatusOr<SubmitReply> reply = coordinator_->Submit(request, {});
     EXPECT_OK(reply);
     return reply.ok() ? reply->job() : "";
   }

@@ -91,7 +91,7 @@ TEST_F(CoordinatorJournalTest, NothingIsToldBeforeItIsOnTheDisk) {
   SubmitRequest request;
   *request.mutable_job() = SmallJob();
   request.set_client_id("drawn");
-  EXPECT_THAT(coordinator_->Submit(request).status(),
+  EXPECT_THAT(coordinator_->Submit(request, {}).status(),
               StatusIs(absl::StatusCode::kUnavailable,
                        AllOf(HasSubstr("disk is full"), HasSubstr("it tries on"))));
   ASSERT_TRUE(Await([&] {
@@ -106,7 +106,7 @@ TEST_F(CoordinatorJournalTest, NothingIsToldBeforeItIsOnTheDisk) {
 
   disk_.SetError(absl::OkStatus());
   ASSERT_TRUE(Await([&] { return gateways_[0]->jobs() == 1; }));
-  ASSERT_OK_AND_ASSIGN(const SubmitReply reply, coordinator_->Submit(request));
+  ASSERT_OK_AND_ASSIGN(const SubmitReply reply, coordinator_->Submit(request, {}));
   EXPECT_EQ(reply.job(), "small-1");
   EXPECT_EQ(coordinator_->List()->job_size(), 1);
 }
@@ -139,14 +139,14 @@ TEST_F(CoordinatorJournalTest, ARepeatedSubmissionAsksNobodyForItsData) {
   SubmitRequest request;
   *request.mutable_job() = SmallJob();
   request.set_client_id("drawn");
-  ASSERT_OK(coordinator_->Submit(request));
+  ASSERT_OK(coordinator_->Submit(request, {}));
   request.mutable_job()->mutable_train()->mutable_libsvm()->set_file("/removed since");
-  ASSERT_OK_AND_ASSIGN(const SubmitReply again, coordinator_->Submit(request));
+  ASSERT_OK_AND_ASSIGN(const SubmitReply again, coordinator_->Submit(request, {}));
   EXPECT_EQ(again.job(), "small-1");
   EXPECT_FALSE(again.data_awaited());
   // The coordinator opens no file, and no worker is there to do so.
   request.set_client_id("another");
-  ASSERT_OK_AND_ASSIGN(const SubmitReply another, coordinator_->Submit(request));
+  ASSERT_OK_AND_ASSIGN(const SubmitReply another, coordinator_->Submit(request, {}));
   EXPECT_EQ(another.job(), "small-2");
   EXPECT_TRUE(another.data_awaited());
 }

@@ -9,6 +9,7 @@
 #include "common/security/join_token.h"
 #include "common/security/member_id.h"
 #include "common/security/signing_request.h"
+#include "common/security/token_book.h"
 #include "common/transport/frame/fault.h"
 #include "common/transport/frame/protocol.h"
 #include "common/transport/grpc/call_table.h"
@@ -65,11 +66,11 @@ class CoordinatorMembersTest : public CoordinatorTest {
 
   // As a call of this name arrives.
   template <typename Reply, typename Request>
-  absl::StatusOr<Reply> Call(const std::string& name, const Request& request) {
+  absl::StatusOr<Reply> Call(const std::string& name, const Request& request,
+                             const Caller& caller = {.address = "ipv4:10.0.0.5:1"}) {
     for (const CallTable::Call& call : calls_.calls()) {
       if (call.method == "/monsoon.MemberService/" + name) {
-        const absl::StatusOr<std::string> bytes =
-            call.serve({.address = "ipv4:10.0.0.5:1"}, request.SerializeAsString());
+        const absl::StatusOr<std::string> bytes = call.serve(caller, request.SerializeAsString());
         Reply reply;
         EXPECT_TRUE(!bytes.ok() || reply.ParseFromString(*bytes));
         return bytes.ok() ? absl::StatusOr<Reply>(reply) : bytes.status();
@@ -191,6 +192,25 @@ TEST_F(CoordinatorMembersTest, AnotherClustersRequestsAreRefused) {
   ASSERT_OK(Call<TokenStatus>("RevokeToken", revoke));
   EXPECT_THAT(Call<MemberCertificate>("Renew", RenewRequest()),
               StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("join with a token")));
+}
+
+TEST_F(CoordinatorMembersTest, OneMemberDoesNotMakeAllTokens) {
+  CreateTokenRequest create;
+  create.set_role("worker");
+  create.set_ttl_ms(60'000);
+  create.set_uses(1);
+  const auto create_as = [&](const std::string& name) {
+    Caller caller = {.address = "ipv4:10.0.0.5:1", .member = Peer()};
+    caller.member->identity = {Role::kOperator, name, "c", ""};
+    return Call<CreateTokenReply>("CreateToken", create, caller).status();
+  };
+  absl::Status status;
+  for (size_t i = 0; i <= kMostTokens / 2 && status.ok(); ++i) {
+    status = create_as("ada");
+  }
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               HasSubstr("operator/ada has 500 tokens")));
+  EXPECT_OK(create_as("bob"));
 }
 
 }  // namespace

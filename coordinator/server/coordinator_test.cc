@@ -55,7 +55,7 @@ class CoordinatorDataTest : public CoordinatorTest {
     std::atomic<bool> answered = false;
     absl::StatusOr<SubmitReply> reply;
     std::thread client([&] {
-      reply = coordinator_->Submit(request);
+      reply = coordinator_->Submit(request, {});
       answered = true;
     });
     EXPECT_TRUE(Await([&] {
@@ -195,7 +195,7 @@ TEST_F(CoordinatorTest, BadJobsAreRefusedBeforeAnythingStarts) {
   SubmitRequest request;
   *request.mutable_job() = SmallJob();
   request.mutable_job()->set_batch_size(0);
-  EXPECT_THAT(coordinator_->Submit(request).status(),
+  EXPECT_THAT(coordinator_->Submit(request, {}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch_size")));
   EXPECT_EQ(coordinator_->List()->job_size(), 0);
 }

@@ -55,10 +55,12 @@ ListReply ForCaller(const Caller& caller, ListReply list) {
 
 void AddJobCalls(Coordinator* coordinator, const std::string& open_at, FaultInjector* faults,
                  CallTable* calls) {
-  calls->Add<SubmitRequest>("/monsoon.JobService/Submit", faults,
-                            OfThisCluster(coordinator, [=](const SubmitRequest& request) {
-                              return coordinator->Submit(request);
-                            }));
+  calls->Add<SubmitRequest>(
+      "/monsoon.JobService/Submit", faults,
+      [=](const Caller& caller, const SubmitRequest& request) -> absl::StatusOr<SubmitReply> {
+        RETURN_IF_ERROR(coordinator->CheckCluster(request.cluster()));
+        return coordinator->Submit(request, caller);
+      });
   calls->Add<JobRequest>("/monsoon.JobService/Start", faults,
                          OfThisCluster(coordinator, [=](const JobRequest& request) {
                            return coordinator->Start(request.job());

@@ -32,8 +32,9 @@ void AddMemberCalls(Coordinator* coordinator, FaultInjector* faults, CallTable* 
                            }));
   calls->Add<CreateTokenRequest>(
       "/monsoon.MemberService/CreateToken", faults,
-      ToMembers(coordinator, [](Members* members, const CreateTokenRequest& request, const Caller&,
-                                Moment moment) { return members->CreateToken(request, moment); }));
+      ToMembers(coordinator,
+                [](Members* members, const CreateTokenRequest& request, const Caller& caller,
+                   Moment moment) { return members->CreateToken(request, caller, moment); }));
   calls->Add<ListTokensRequest>(
       "/monsoon.MemberService/ListTokens", faults,
       ToMembers(coordinator,

@@ -18,6 +18,7 @@ DurableJob NewJob(const std::string& id, const JobSubmitted& submitted) {
   DurableJob job;
   job.set_id(id);
   job.set_client_id(submitted.client_id());
+  job.set_by(submitted.by());
   *job.mutable_plan() = submitted.plan();
   job.set_created_ms(submitted.created_ms());
   job.set_init(submitted.init());
