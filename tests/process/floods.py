@@ -257,6 +257,15 @@ def garbage_frames(port, context):
     return Storm("garbage frames", once)
 
 
+def again(name, once):
+    """`once` says whether it has been let do it."""
+    def run_once(flood):
+        if once():
+            flood.made += 1
+
+    return Storm(name, run_once)
+
+
 def large_requests(port, context, method, count, size=3 << 20):
     """Each is nearly as large as a message may be, and its last byte never comes."""
     request = struct.pack(">BI", 0, size + 1) + bytes(size)

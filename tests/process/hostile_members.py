@@ -28,12 +28,17 @@ stripe_kib: 64
 downpour { optimizer { adagrad { rate: 0.02 } } workers: 1 }
 stop { steps: 100000000 }
 """)
+# Of nearly 1 MiB, which is what a job file may have.
+CLASSES = 60
+LARGE_JOB = tiny_job(units=8, classes=CLASSES, more=JOB.split("seed: 5")[1]).replace(
+    "train {", "train { " + " ".join(f'class_name: "{i:016000}"' for i in range(CLASSES)))
 PORTS = ("coordinator", "ps")
 # Of honest steps and calls, on a machine whose two cores the hostile clients take as well.
 LEAST_SHARE = 0.05
 LONGEST_CALL_S = 8.0
 LONGEST_RECOVERY_S = 5.0
 MOST_MIB = 256
+MOST_LARGE_JOBS = (32 << 20) // len(LARGE_JOB) + 1  # more than one member may have
 HEALTH = "/grpc.health.v1.Health/Check"
 
 
@@ -49,8 +54,10 @@ class SecuredCluster:
         self._file.write_text('name: "lab"\n' + "".join(
             f'{task} {{ address: "127.0.0.1:{port}" {more} }}\n' for (task, port), more in zip(
                 self.ports.items(), ("", "", "device: CPU threads: 1"))))
-        self._job_file = self.folder / "job.textproto"
-        self._job_file.write_text(JOB)
+        self.job_file = self.folder / "job.textproto"
+        self.job_file.write_text(JOB)
+        self._large_job_file = self.folder / "large.textproto"
+        self._large_job_file.write_text(LARGE_JOB)
         self.log = self.folder / "up.log"
         self._coordinator = bin_dir / COORDINATOR
         self._environment = {**os.environ, "MONSOON_STATE_DIR": str(self.folder / "state"),
@@ -64,7 +71,7 @@ class SecuredCluster:
         if not poll(lambda: self.command("jobs").returncode == 0):
             raise RuntimeError(f"the cluster did not come up:\n{self.log.read_text()}")
         self.pids = self.find()
-        self.job = json.loads(self.must("submit", self._job_file, "--json"))["job"]
+        self.job = json.loads(self.must("submit", self.job_file, "--json"))["job"]
         if not poll(lambda: self.steps() > 0):
             raise RuntimeError(f"the job does not train:\n{self.log.read_text()}")
 
@@ -83,13 +90,16 @@ class SecuredCluster:
             raise RuntimeError(f"{words}: {answer.stderr}")
         return answer.stdout
 
-    def join(self, who):
-        """Joins as a worker; the credential file."""
-        line = self.must("token", "create", "--role=worker").split()
+    def join(self, who, role="worker"):
+        """The credential file."""
+        line = self.must("token", "create", f"--role={role}").split()
         answer = self.command(*line[1:], f"--name={who}", who=who)
         if answer.returncode != 0:
             raise RuntimeError(f"{line}: {answer.stderr}")
         return self.certificate(who)
+
+    def submit_large(self):
+        return self.command("submit", self._large_job_file, who="eve")
 
     def certificate(self, who, name="*"):
         return next(path for path in sorted((self.folder / who).glob(f"*/{name}.pem"))
@@ -215,6 +225,18 @@ def by_a_member(cluster, context, count):
     yield floods.slow_readers(ps, context, 32, cluster.parameters())
     yield floods.garbage_frames(ps, context)
     yield floods.large_requests(coordinator, context, "/monsoon.ReplicaService/Heartbeat", 64)
+    yield floods.again("large jobs", lambda: cluster.submit_large().returncode == 0)
+
+
+def check_list(checks, cluster):
+    """The list of jobs, after one operator has submitted as many as it could."""
+    for _ in range(MOST_LARGE_JOBS):
+        refused = cluster.submit_large()
+        if refused.returncode != 0:
+            break
+    checks.check("who fills the list is refused by name", refused.returncode != 0 and all(
+        text in refused.stderr for text in ("operator/eve has", "delete ended ones")), refused)
+    checks.check("others submit on", cluster.command("submit", cluster.job_file).returncode == 0)
 
 
 def attack(checks, options, files):
@@ -222,6 +244,7 @@ def attack(checks, options, files):
     try:
         honest = Honest(cluster, cluster.join("honest"))
         hostile = http2.secured(cluster.join("mallory"))
+        cluster.join("eve", role="operator")
         cluster.must("token", "create", "--role=worker")  # strangers may come in to join
         before = honest.rate(2)
         print(f"with {files} descriptors a task:\n| flood | made | steps/s before | during | after "
@@ -230,6 +253,8 @@ def attack(checks, options, files):
                       *by_a_member(cluster, hostile, options.connections)]:
             if options.only in flood.name:
                 endure(checks, cluster, honest, flood, options.seconds, before)
+        if options.only in "large jobs":
+            check_list(checks, cluster)
         checks.check("nobody has died", cluster.pids == cluster.find(), cluster.pids)
         checks.check("the job trains at the end", honest.rate(1) > 0)
     finally:
