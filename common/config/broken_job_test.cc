@@ -22,7 +22,7 @@ const std::vector<BrokenFile>& Cases() {
        "momentum { rate: 0.1 momentum: 0.9 }",
        "nadam { rate: 0.001 }",
        {"FILE:11:5: error: downpour.optimizer.nadam: Optimizer has no field \"nadam\"; there are "
-        "sgd, momentum, nesterov, adagrad, adam, adam_w and rms_prop"}},
+        "sgd, momentum, nesterov, adagrad, adam, adam_w, lion and rms_prop"}},
       {"WorkersOnceCalledReplicas",
        "n_fetch: 2",
        "replicas: 2",
@@ -61,8 +61,8 @@ const std::vector<BrokenFile>& Cases() {
        "momentum { rate: 0.1 momentum: 0.9 }",
        "momentum { rate: 0.1 momentum: 0.9 }\n    adagrad { rate: 0.03 }",
        {"FILE:12:5: error: downpour.optimizer.adagrad: only one of sgd, momentum, adagrad, "
-        "adam, adam_w, rms_prop, nesterov may be set, and \"momentum\" is on line 11; keep one of "
-        "them"}},
+        "adam, adam_w, rms_prop, nesterov, lion may be set, and \"momentum\" is on line 11; keep "
+        "one of them"}},
       {"FieldOneLevelTooHigh",
        "seed: 7",
        "n_push: 7",
@@ -248,7 +248,7 @@ const std::vector<BrokenFile>& Cases() {
        "momentum { rate: 0.1 momentum: 0.9 }",
        "",
        {"FILE:10:3: error: downpour.optimizer: no optimizer is chosen: sgd, momentum, nesterov, "
-        "adagrad, adam, adam_w or rms_prop; as in optimizer { adagrad { rate: 0.03 } }"}},
+        "adagrad, adam, adam_w, lion or rms_prop; as in optimizer { adagrad { rate: 0.03 } }"}},
       {"NesterovsShare",
        "momentum { rate: 0.1 momentum: 0.9 }",
        "nesterov { rate: 0.7 momentum: 0.9 period: 4 share: 0.3 }",

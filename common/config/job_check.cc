@@ -21,6 +21,8 @@
 #include "common/config/test_figures_check.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
+#include "common/optimizer/schedule.h"
+#include "common/optimizer/schedule_lengths.h"
 #include "proto/downpour.pb.h"
 
 namespace monsoon {
@@ -29,23 +31,19 @@ namespace {
 // Numbers of pushes, or shares of them all: `stop` must then tell how many there are.
 void CheckScheduleAt(const Schedule& schedule, const std::string& path, const Stop& stop,
                      Reporter* reporter) {
-  const auto one_of = [&](bool needed, bool number, bool share, const std::string& number_name,
-                          const std::string& share_name) {
-    if (number && share) {
-      reporter->Error(JoinPath(path, share_name), absl::StrCat("stands in place of ", number_name),
-                      "leave one of them out");
-    } else if (needed && !number && !share) {
-      reporter->Error(JoinPath(path, number_name), "must be at least 1");
+  for (const ScheduleLength& length : LengthsOf(schedule)) {
+    if (length.pushes != 0 && length.share != 0) {
+      reporter->Error(JoinPath(path, length.share_name),
+                      absl::StrCat("stands in place of ", length.name), "leave one of them out");
+    } else if (length.needed && length.pushes == 0 && length.share == 0) {
+      reporter->Error(JoinPath(path, length.name), "must be at least 1");
     }
-  };
-  const CosineSchedule& cosine = schedule.cosine();
-  one_of(schedule.has_cosine(), cosine.pushes() != 0, cosine.share() != 0, "cosine.pushes",
-         "cosine.share");
-  const StepSchedule& step = schedule.step();
-  one_of(schedule.has_step(), step.every_pushes() != 0, step.every_share() != 0,
-         "step.every_pushes", "step.every_share");
-  one_of(false, schedule.warm_up_pushes() != 0, schedule.warm_up_share() != 0, "warm_up_pushes",
-         "warm_up_share");
+  }
+  if (const std::string complaint = PointsComplaint(schedule.points());
+      schedule.has_points() && !complaint.empty()) {
+    reporter->Error(JoinPath(path, "points"), complaint,
+                    "as in points { point { factor: 1 } point { pushes: 1000 factor: 0.1 } }");
+  }
   if (HasShares(schedule) && stop.steps() == 0 && stop.epochs() == 0) {
     reporter->Error(path, "a share is of all pushes until `stop`, which nobody knows here",
                     "set stop.epochs or stop.steps");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/optimizer/schedule_lengths.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
@@ -11,6 +12,19 @@ namespace {
 
 uint64_t PartOf(double share, double all) {
   return static_cast<uint64_t>(std::max(1.0, std::round(share * all)));
+}
+
+// How many steps of all replicas together one push, or round, takes.
+double StepsOfAPush(const Job& job, const Trainers& trainers) {
+  const Downpour& downpour = job.downpour();
+  const uint32_t steps = downpour.has_local() ? downpour.local().steps() : downpour.n_push();
+  const double of_round = downpour.has_rounds() ? std::max(1u, trainers.workers) : 1.0;
+  return std::max(1u, steps) * trainers.replicas * of_round;
+}
+
+// While one worker takes a step.
+double StepsOfAnInnerStep(const Trainers& trainers) {
+  return std::max(1u, trainers.workers) * trainers.replicas;
 }
 
 }  // namespace
@@ -31,14 +45,8 @@ std::optional<double> StepsUntilStop(const Job& job, uint64_t examples) {
 
 std::optional<double> PushesUntilStop(const Job& job, uint64_t examples, const Trainers& trainers) {
   std::optional<double> pushes = StepsUntilStop(job, examples);
-  if (!pushes.has_value()) {
-    return std::nullopt;
-  }
-  const Downpour& downpour = job.downpour();
-  const uint32_t steps = downpour.has_local() ? downpour.local().steps() : downpour.n_push();
-  *pushes /= std::max(1u, steps) * trainers.replicas;
-  if (downpour.has_rounds()) {
-    *pushes /= std::max(1u, trainers.workers);
+  if (pushes.has_value()) {
+    *pushes /= StepsOfAPush(job, trainers);
   }
   return pushes;
 }
@@ -47,40 +55,38 @@ std::optional<double> InnerStepsUntilStop(const Job& job, uint64_t examples,
                                           const Trainers& trainers) {
   std::optional<double> steps = StepsUntilStop(job, examples);
   if (steps.has_value()) {
-    *steps /= std::max(1u, trainers.workers) * trainers.replicas;
+    *steps /= StepsOfAnInnerStep(trainers);
   }
   return steps;
 }
 
 bool HasShares(const Schedule& schedule) {
-  return schedule.warm_up_share() > 0 || schedule.step().every_share() > 0 ||
-         schedule.cosine().share() > 0;
+  return std::ranges::any_of(LengthsOf(schedule),
+                             [](const ScheduleLength& length) { return length.share > 0; });
 }
 
-void ResolveShares(double all, Schedule* schedule) {
-  if (schedule->warm_up_share() > 0) {
-    schedule->set_warm_up_pushes(PartOf(schedule->warm_up_share(), all));
-  }
-  if (schedule->step().every_share() > 0) {
-    schedule->mutable_step()->set_every_pushes(PartOf(schedule->step().every_share(), all));
-  }
-  if (schedule->cosine().share() > 0) {
-    schedule->mutable_cosine()->set_pushes(PartOf(schedule->cosine().share(), all));
-  }
+void ResolveShares(std::optional<double> all, double steps, Schedule* schedule) {
+  const double unit = schedule->in_steps() ? steps : 1.0;
+  SetLengths(
+      [&](const ScheduleLength& length) {
+        if (length.share > 0) {
+          return all.has_value() ? PartOf(length.share, *all) : length.pushes;
+        }
+        return length.pushes == 0 ? 0 : PartOf(1.0 / unit, static_cast<double>(length.pushes));
+      },
+      schedule);
+  schedule->clear_in_steps();
 }
 
 void ResolveShares(uint64_t examples, const Trainers& trainers, Job* job) {
-  const std::optional<double> pushes = PushesUntilStop(*job, examples, trainers);
-  const std::optional<double> steps = InnerStepsUntilStop(*job, examples, trainers);
-  if (!pushes.has_value() || !steps.has_value()) {
-    return;
-  }
   Downpour* const downpour = job->mutable_downpour();
-  if (HasShares(downpour->optimizer().schedule())) {
-    ResolveShares(*pushes, downpour->mutable_optimizer()->mutable_schedule());
+  if (downpour->optimizer().has_schedule()) {
+    ResolveShares(PushesUntilStop(*job, examples, trainers), StepsOfAPush(*job, trainers),
+                  downpour->mutable_optimizer()->mutable_schedule());
   }
-  if (HasShares(downpour->local().inner().schedule())) {
-    ResolveShares(*steps, downpour->mutable_local()->mutable_inner()->mutable_schedule());
+  if (downpour->local().inner().has_schedule()) {
+    ResolveShares(InnerStepsUntilStop(*job, examples, trainers), StepsOfAnInnerStep(trainers),
+                  downpour->mutable_local()->mutable_inner()->mutable_schedule());
   }
 }
 

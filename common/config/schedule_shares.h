@@ -1,5 +1,5 @@
 // How many pushes and steps a schedule sees until a job's `stop`, and schedules that are given in
-// shares of that.
+// shares of that, or in steps of all replicas.
 //
 // Pure functions.
 #pragma once
@@ -30,8 +30,9 @@ std::optional<double> InnerStepsUntilStop(const Job& job, uint64_t examples,
 
 // Some share is set.
 bool HasShares(const Schedule& schedule);
-// Shares become numbers, at least 1, of `all` pushes or steps.
-void ResolveShares(double all, Schedule* schedule);
+// Shares become numbers, at least 1, of `all` pushes until `stop`, where that is known; numbers of
+// steps (Schedule.in_steps) become pushes, at least 1, of which each takes `steps`.
+void ResolveShares(std::optional<double> all, double steps, Schedule* schedule);
 // Of both optimizers.
 void ResolveShares(uint64_t examples, const Trainers& trainers, Job* job);
 

@@ -54,6 +54,35 @@ TEST(ScheduleSharesTest, SharesBecomeNumbers) {
   EXPECT_EQ(short_one.downpour().optimizer().schedule().warm_up_pushes(), 1u);
 }
 
+TEST(ScheduleSharesTest, SharesOfAnyKindBecomeNumbers) {
+  Job job = Parse(R"(stop { steps: 600 } downpour { n_push: 2 optimizer { schedule { points {
+      point { factor: 1 } point { share: 0.5 factor: 0.5 } point { pushes: 299 factor: 0 } } } } })");
+  ResolveShares(0, {}, &job);
+  const PointsSchedule& points = job.downpour().optimizer().schedule().points();
+  EXPECT_EQ(points.point(0).pushes(), 0u);
+  EXPECT_EQ(points.point(1).pushes(), 150u);
+  EXPECT_EQ(points.point(2).pushes(), 299u);
+}
+
+// Also where nobody knows how many there will be.
+TEST(ScheduleSharesTest, StepsBecomePushes) {
+  Job job = Parse(R"(stop { seconds: 9 } downpour {
+    local { steps: 50 inner { sgd { rate: 1 } schedule { linear { pushes: 600 } in_steps: true } } }
+    rounds { }
+    optimizer { schedule { step { every_pushes: 300 factor: 0.5 } warm_up_pushes: 10
+                           in_steps: true } } })");
+  ResolveShares(0, {3}, &job);
+  const Schedule& outer = job.downpour().optimizer().schedule();
+  EXPECT_EQ(outer.step().every_pushes(), 2u);  // 50 of each of three workers are a round
+  EXPECT_EQ(outer.warm_up_pushes(), 1u);
+  EXPECT_FALSE(outer.in_steps());
+  EXPECT_EQ(job.downpour().local().inner().schedule().linear().pushes(), 200u);
+  Job gradients = Parse(R"(downpour { n_push: 4 optimizer {
+    schedule { cosine { pushes: 1000 } in_steps: true } } })");
+  ResolveShares(0, {3}, &gradients);
+  EXPECT_EQ(gradients.downpour().optimizer().schedule().cosine().pushes(), 250u);
+}
+
 TEST(ScheduleSharesTest, NumbersStayAsTheyAre) {
   const Job job = Parse(
       "stop { steps: 9 } downpour { optimizer { schedule { cosine { pushes: 7 } warm_up_pushes: 2 "

@@ -6,9 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "common/codec/wire_formats.h"
 #include "common/config/schedule_shares.h"
 #include "common/model/parameter_layout.h"
+#include "common/optimizer/schedule.h"
+#include "common/optimizer/schedule_lengths.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
@@ -122,36 +125,54 @@ void AdviseStatistics(const Job& job, Reporter* reporter) {
   }
 }
 
-// A schedule that ends before `all` pushes or steps until `stop`, or long after.
+// "cosine" of "cosine.pushes", and "linear schedule" of "linear.pushes".
+std::string ScheduleName(const ScheduleLength& length) {
+  const std::string kind = length.name.substr(0, length.name.find('.'));
+  return kind == "cosine" ? kind : absl::StrReplaceAll(kind, {{"_", " "}}) + " schedule";
+}
+
+// What multiplies the rate from `end` on.
+double FactorAt(Schedule schedule, uint64_t end) {
+  FillScheduleDefaults(&schedule);
+  return ScheduleFactor(schedule, end);
+}
+
+// A schedule that ends before `all` pushes or steps until `stop`, or long after. What is given as a
+// share fits.
 void AdviseSchedule(const Schedule& schedule, const std::string& path, double all,
                     absl::string_view what, Reporter* reporter) {
-  const double end = static_cast<double>(schedule.cosine().pushes());
-  if (schedule.has_cosine() && end > 0 && end < kEarly * all) {
-    reporter->Error(JoinPath(path, "cosine.pushes"),
-                    absl::StrFormat("the cosine has fallen to %g after %.0f of about %.0f %s: the "
-                                    "rate stays there for the rest",
-                                    schedule.cosine().final(), end, all, what),
-                    "say share: 1 in place of pushes, for all until `stop`");
-  } else if (schedule.has_cosine() && end > kLate * all) {
-    reporter->Error(JoinPath(path, "cosine.pushes"),
-                    absl::StrFormat("the cosine ends after %.0f %s, the job after about %.0f: the "
-                                    "rate hardly falls",
-                                    end, what, all),
-                    "say share: 1 in place of pushes, for all until `stop`");
-  }
-  const double every = static_cast<double>(schedule.step().every_pushes());
-  if (schedule.has_step() && every > all) {
-    reporter->Error(JoinPath(path, "step.every_pushes"),
-                    absl::StrFormat("the job ends after about %.0f %s, before the first of %.0f",
-                                    all, what, every),
-                    "say every_share in place of every_pushes");
-  }
-  const double warm_up = static_cast<double>(schedule.warm_up_pushes());
-  if (warm_up > all) {
-    reporter->Error(JoinPath(path, "warm_up_pushes"),
-                    absl::StrFormat("the job ends after about %.0f %s, within the warm-up of %.0f",
-                                    all, what, warm_up),
-                    "say warm_up_share in place of warm_up_pushes");
+  for (const ScheduleLength& length : LengthsOf(schedule)) {
+    const double end = static_cast<double>(length.pushes);
+    const std::string at = JoinPath(path, length.name);
+    const std::string instead = "say share: 1 in place of pushes, for all until `stop`";
+    if (length.pushes == 0 || length.share > 0) {
+      continue;
+    }
+    if (length.whole && end < kEarly * all) {
+      reporter->Error(
+          at,
+          absl::StrFormat("the %s has fallen to %g after %.0f of about %.0f %s: the "
+                          "rate stays there for the rest",
+                          ScheduleName(length), FactorAt(schedule, length.pushes), end, all, what),
+          instead);
+    } else if (length.whole && end > kLate * all) {
+      reporter->Error(at,
+                      absl::StrFormat("the %s ends after %.0f %s, the job after about %.0f: the "
+                                      "rate hardly falls",
+                                      ScheduleName(length), end, what, all),
+                      instead);
+    } else if (length.needed && !length.whole && end > all) {
+      reporter->Error(at,
+                      absl::StrFormat("the job ends after about %.0f %s, before the first of %.0f",
+                                      all, what, end),
+                      absl::StrCat("say ", length.share_name, " in its place"));
+    } else if (!length.needed && !length.whole && end > all) {
+      reporter->Error(at,
+                      absl::StrFormat("the job ends after about %.0f %s, within the warm-up of "
+                                      "%.0f",
+                                      all, what, end),
+                      "say warm_up_share in place of warm_up_pushes");
+    }
   }
 }
 
@@ -163,14 +184,19 @@ void AdviseSchedules(const Job& job, uint64_t examples, Reporter* reporter) {
   const Trainers trainers{.workers = std::max(1u, workers)};
   const std::optional<double> pushes = PushesUntilStop(job, examples, trainers);
   const std::optional<double> steps = InnerStepsUntilStop(job, examples, trainers);
-  if (pushes.has_value() && (!downpour.has_rounds() || workers != 0)) {
-    AdviseSchedule(downpour.optimizer().schedule(), "downpour.optimizer.schedule", *pushes,
-                   "pushes", reporter);
-  }
-  if (steps.has_value() && workers != 0) {
-    AdviseSchedule(downpour.local().inner().schedule(), "downpour.local.inner.schedule", *steps,
-                   "steps of a worker", reporter);
-  }
+  const std::optional<double> all = StepsUntilStop(job, examples);
+  const auto advise = [&](const Schedule& schedule, const std::string& path, bool known,
+                          std::optional<double> number, absl::string_view what) {
+    if (schedule.in_steps() && all.has_value()) {
+      AdviseSchedule(schedule, path, *all, "steps", reporter);
+    } else if (known && number.has_value()) {
+      AdviseSchedule(schedule, path, *number, what, reporter);
+    }
+  };
+  advise(downpour.optimizer().schedule(), "downpour.optimizer.schedule",
+         !downpour.has_rounds() || workers != 0, pushes, "pushes");
+  advise(downpour.local().inner().schedule(), "downpour.local.inner.schedule", workers != 0, steps,
+         "steps of a worker");
 }
 
 // A batch of one sample, with a batch_norm that has one value of it for each channel.

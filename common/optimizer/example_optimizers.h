@@ -16,6 +16,7 @@ inline std::vector<std::string> ExampleOptimizers() {
       "adagrad { rate: 0.05 initial_accumulator: 0.1 }",
       "adam { rate: 0.05 beta1: 0.8 beta2: 0.95 }",
       "adam_w { rate: 0.05 weight_decay: 0.1 }",
+      "lion { rate: 0.05 beta1: 0.8 beta2: 0.95 weight_decay: 0.1 }",
       "rms_prop { rate: 0.05 }",
       "rms_prop { rate: 0.05 momentum: 0.9 }",
   };

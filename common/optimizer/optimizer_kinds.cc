@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/schedule.h"
 #include "common/settings/number_rule.h"
 
 namespace monsoon {
@@ -104,6 +105,16 @@ void RmsPropStep(const Optimizer& optimizer, uint64_t, OptimizerStep* step) {
   step->momentum = static_cast<float>(rms_prop.momentum());
 }
 
+void LionStep(const Optimizer& optimizer, uint64_t, OptimizerStep* step) {
+  const Lion& lion = optimizer.lion();
+  step->rule = OptimizerRule::kLion;
+  step->beta1 = static_cast<float>(lion.beta1());
+  step->rest1 = static_cast<float>(1.0 - lion.beta1());
+  step->beta2 = static_cast<float>(lion.beta2());
+  step->rest2 = static_cast<float>(1.0 - lion.beta2());
+  step->decay = static_cast<float>(static_cast<double>(step->rate) * lion.weight_decay());
+}
+
 constexpr OptimizerKind kOptimizers[] = {
     {.kind = Optimizer::kSgd, .title = "SGD", .slots = NoSlot, .step = SgdStep},
     {.kind = Optimizer::kMomentum, .title = "momentum", .slots = OneSlot, .step = MomentumStep},
@@ -123,6 +134,11 @@ constexpr OptimizerKind kOptimizers[] = {
      .slots = TwoSlots,
      .step = AdamWStepOf,
      .own_decay = "adam_w { rate: 0.001 weight_decay: 0.01 }"},
+    {.kind = Optimizer::kLion,
+     .title = "Lion",
+     .slots = OneSlot,
+     .step = LionStep,
+     .own_decay = "lion { rate: 0.0001 weight_decay: 0.1 }"},
     {.kind = Optimizer::kRmsProp, .title = "RMSProp", .slots = RmsPropSlots, .step = RmsPropStep},
 };
 
@@ -189,6 +205,9 @@ void FillOptimizerDefaults(Optimizer* optimizer) {
   }
   if (optimizer->has_average()) {
     FillUnset(optimizer->mutable_average());
+  }
+  if (optimizer->has_schedule()) {
+    FillScheduleDefaults(optimizer->mutable_schedule());
   }
 }
 

@@ -129,6 +129,19 @@ struct Rule<OptimizerRule::kClosingNesterov> {
   }
 };
 
+// What is not finite passes the sign, so that it is seen.
+template <>
+struct Rule<OptimizerRule::kLion> {
+  static constexpr int kSlots = 1;
+  static MONSOON_RULE float Back(const OptimizerStep& step, const Parameter& at) {
+    const float m = at.first[at.i];
+    const float c = step.beta1 * m + step.rest1 * at.g;
+    at.first[at.i] = step.beta2 * m + step.rest2 * at.g;
+    const float sign = c > 0.0f ? 1.0f : (c < 0.0f ? -1.0f : c);
+    return step.decay * at.w + step.rate * sign;
+  }
+};
+
 // That of step.rule, which must be one of kOptimizerRules.
 template <int rule = 0>
 MONSOON_RULE float BackByRule(const OptimizerStep& step, const Parameter& at) {

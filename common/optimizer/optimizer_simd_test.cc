@@ -136,6 +136,13 @@ Result ReferenceRmsProp(const RmsProp& config, double size, double w, double sta
   return {w - config.rate() * b, v, b, config.rate() * terms, terms};
 }
 
+Result ReferenceLion(const Lion& config, double w, double m, double g) {
+  const double c = config.beta1() * m + (1 - config.beta1()) * g;
+  const double sign = c > 0 ? 1 : (c < 0 ? -1 : 0);
+  return {w - config.rate() * (sign + config.weight_decay() * w),
+          config.beta2() * m + (1 - config.beta2()) * g};
+}
+
 Result ReferenceNesterov(const Nesterov& config, double size, double w, double state, double second,
                          double g) {
   const double period = config.period(), share = config.share(), sum = second + g;
@@ -177,6 +184,8 @@ Result Reference(const Case& tested, double w, double state, double second, doub
       result.w -= adam_w.rate() * adam_w.weight_decay() * w;
       return result;
     }
+    case Optimizer::kLion:
+      return ReferenceLion(optimizer.lion(), w, state, g);
     case Optimizer::kRmsProp:
       return ReferenceRmsProp(optimizer.rms_prop(), size, w, state, second, g);
     case Optimizer::kNesterov:

@@ -18,8 +18,9 @@ enum class OptimizerRule {
   kNesterov,
   kDelayedNesterov,
   kClosingNesterov,  // the push that ends a period of that
+  kLion,
 };
-inline constexpr int kOptimizerRules = 9;
+inline constexpr int kOptimizerRules = 10;
 
 // Each rule reads those that its formula names.
 struct OptimizerStep {
@@ -31,7 +32,7 @@ struct OptimizerStep {
   float rate = 0.0f;      // under its schedule; Adam's is / (1 - beta1^t)
   float momentum = 0.0f;  // of what was there before
   float epsilon = 0.0f;
-  float decay = 0.0f;  // AdamW's, times the rate
+  float decay = 0.0f;  // AdamW's and Lion's, times the rate
   // Of a mean of gradients, and of one of their squares: what of it stays, and 1 - that.
   float beta1 = 0.0f, rest1 = 0.0f;
   float beta2 = 0.0f, rest2 = 0.0f;

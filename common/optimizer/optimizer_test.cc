@@ -208,6 +208,28 @@ TEST(RmsPropTest, HandComputed) {
   EXPECT_EQ(u[1], 0.0f);
 }
 
+TEST(LionTest, HandComputed) {
+  auto kernel = Make("lion { rate: 0.5 beta1: 0.5 beta2: 0.75 weight_decay: 0.5 }");
+  EXPECT_EQ(kernel->state_slots(), 1);
+  Vector w = {4.0f, 1.0f, 0.0f, 0.0f}, m(4);
+  kernel->Apply(0, w, m, Vector{8.0f, -4.0f, 0.0f, 1e-30f});  // w -= 0.25 w + 0.5 sign(g / 2)
+  EXPECT_EQ(w, (Vector{2.5f, 1.25f, 0.0f, -0.5f}));
+  EXPECT_EQ(m[0], 2.0f);
+  EXPECT_EQ(m[1], -1.0f);
+  kernel->Apply(1, w, m, Vector{-1.0f, 3.0f, 0.0f, 0.0f});  // c = 0.5, 1
+  EXPECT_EQ(w[0], 2.5f - 0.625f - 0.5f);
+  EXPECT_EQ(w[1], 1.25f - 0.3125f - 0.5f);
+  EXPECT_EQ(m[0], 1.25f);
+  EXPECT_EQ(m[1], 0.0f);
+}
+
+TEST(LionTest, WhatIsNotFiniteIsSeen) {
+  auto kernel = Make("lion { rate: 0.5 }");
+  Vector w = {1.0f}, m(1);
+  kernel->Apply(0, w, m, Vector{std::numeric_limits<float>::quiet_NaN()});
+  EXPECT_TRUE(std::isnan(w[0]));
+}
+
 TEST(NesterovTest, HandComputed) {
   auto kernel = Make("nesterov { rate: 0.5 momentum: 0.5 }");
   EXPECT_EQ(kernel->state_slots(), 1);
@@ -350,6 +372,8 @@ TEST(OptimizerTest, RefusesBadSettingsByName) {
       {"adam { rate: 1 epsilon: 1e-50 }", "adam.epsilon"},
       {"adam_w { rate: 1 weight_decay: -1 }", "adam_w.weight_decay"},
       {"adam_w { rate: 1 } weight_decay: 0.1", "set adam_w.weight_decay"},
+      {"lion { rate: 0.1 beta2: 1 }", "lion.beta2"},
+      {"lion { rate: 0.1 } weight_decay: 0.1", "set lion.weight_decay"},
       {"rms_prop { rate: 0 }", "rms_prop.rate"},
       {"rms_prop { rate: 1 alpha: nan }", "rms_prop.alpha"},
       {"rms_prop { rate: 1 momentum: 1 }", "rms_prop.momentum"},

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,16 +13,24 @@
 
 namespace monsoon {
 
+// Sets what is unset and has a default.
+void FillScheduleDefaults(Schedule* schedule);
+
+// What is wrong with a list of points: there are none, or they stand in another order than that of
+// their pushes, or shares. "": nothing.
+std::string PointsComplaint(const PointsSchedule& points);
+
 // InvalidArgument names the field.
 absl::Status ValidateSchedule(const Schedule& schedule);
 
-// What the rate is multiplied with; 1 for an empty schedule. Needs a valid one.
+// What the rate is multiplied with; 1 for an empty schedule. Needs a valid one with all defaults
+// filled in.
 double ScheduleFactor(const Schedule& schedule, uint64_t k);
 
 // With that many in place of the schedule's own.
 double ScheduleFactor(const Schedule& schedule, uint64_t k, uint32_t reductions);
 
-// A rate under its schedule, rounded to float32 once.
+// A rate under its schedule, as ScheduleFactor wants it, rounded to float32 once.
 class RateSchedule {
  public:
   // `reductions` count in place of the schedule's own; null: its own do.

@@ -27,13 +27,15 @@ constexpr const char* kCases[] = {
     "adam_w { rate: 0.02 beta1: 0.8 beta2: 0.95 epsilon: 1e-4 weight_decay: 0.1 }",
     "rms_prop { rate: 0.01 }",
     "rms_prop { rate: 0.02 alpha: 0.9 epsilon: 1e-4 momentum: 0.9 } weight_decay: 0.1",
+    "lion { rate: 0.01 }",
+    "lion { rate: 0.02 beta1: 0.8 beta2: 0.95 weight_decay: 0.1 }",
 };
 constexpr int kSteps = 100;
 
 TEST(TorchStepsTest, AHundredStepsAreThoseOfTorch) {
   const auto table = ReadTorchTable("common/optimizer/testdata/torch_steps.txt");
-  ASSERT_EQ(table.size(), 144u);
-  for (int number = 0; number < 6; ++number) {
+  ASSERT_EQ(table.size(), 192u);
+  for (int number = 0; number < 8; ++number) {
     Optimizer optimizer;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kCases[number], &optimizer));
     ASSERT_OK_AND_ASSIGN(const auto kernel, OptimizerKernel::Create(optimizer));

@@ -26,18 +26,20 @@ from .local import Fragments, Local, Rounds
 from .optimizers import *  # noqa: F403
 from .progress import show
 from .sampler import Sampler
-from .schedules import CosineSchedule, Plateau, StepSchedule, WarmUp
+from .schedules import (CosineSchedule, InverseRootSchedule, LinearSchedule, OneCycleSchedule,
+                        Plateau, PointsSchedule, PolynomialSchedule, StepSchedule, WarmUp)
 from .settings import Checkpoint, EarlyStop
 from .stats import Stats
 from .tables import Table
 
 __all__ = [
     "Checkpoint", "Client", "CosineSchedule", "DataError", "EarlyStop", "Forked", "Fragments",
-    "Internal", "InvalidArgument", "Job", "JobCancelled", "JobEnded", "JobFailed", "JobNotFound",
-    "LibraryNotFound", "Local", "LocalCluster", "ModelChanged", "MonsoonError", "NotNow",
-    "OutOfResources", "Plateau", "Rounds", "Sampler", "SettingsDiffer", "Stats", "StepSchedule",
-    "Table", "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer", "WarmUp",
-    "__version__", "join", "local_cluster", "show",
+    "Internal", "InvalidArgument", "InverseRootSchedule", "Job", "JobCancelled", "JobEnded",
+    "JobFailed", "JobNotFound", "LibraryNotFound", "LinearSchedule", "Local", "LocalCluster",
+    "ModelChanged", "MonsoonError", "NotNow", "OneCycleSchedule", "OutOfResources", "Plateau",
+    "PointsSchedule", "PolynomialSchedule", "Rounds", "Sampler", "SettingsDiffer", "Stats",
+    "StepSchedule", "Table", "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer",
+    "WarmUp", "__version__", "join", "local_cluster", "show",
 ]
 __all__ += optimizers.__all__
 

@@ -197,6 +197,11 @@ float Distance(const OptimizerStep& step, float w, float g, float* first, float*
       *first = step.momentum * *first + step.part * (*second + g);
       *second = 0.0f;
       return step.rate * (step.part * g + step.ahead * *first);
+    case OptimizerRule::kLion: {
+      const float c = step.beta1 * *first + step.rest1 * g;
+      *first = step.beta2 * *first + step.rest2 * g;
+      return step.decay * w + step.rate * static_cast<float>((c > 0.0f) - (c < 0.0f));
+    }
   }
   return std::nanf("");
 }
