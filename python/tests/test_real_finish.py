@@ -14,7 +14,8 @@ import numpy
 import pytest
 
 import monsoon as ms
-from test_real import DEADLINE_S, HERE, cluster, client, pytestmark  # noqa: F401
+from monsoon import _library
+from test_real import DEADLINE_S, HERE, client, pytestmark  # noqa: F401
 
 # A batch a line of its input, which it repeats once it has the batch: "step", "finish", "die" (once
 # the job has ended). At the end of its input it steps, and says nothing.
@@ -47,8 +48,17 @@ PROGRAM = textwrap.dedent("""
 """)
 
 
+@pytest.fixture(scope="module")
+def cluster():
+    """So slow to lose a session that a busy machine does not."""
+    before = _library.use(None)
+    with ms.local_cluster(ps=2, settings=["lost_after_ms: 6000 heartbeat_ms: 200"]) as running:
+        yield running
+    _library.use(before)
+
+
 class Program:
-    def __init__(self, cluster, *arguments):  # noqa: F811
+    def __init__(self, cluster, *arguments):
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, cluster.address, *arguments], text=True,
@@ -71,7 +81,7 @@ class Program:
 
 
 @pytest.fixture
-def start(cluster):  # noqa: F811
+def start(cluster):
     programs = []
 
     def start_one(*arguments):
@@ -99,7 +109,7 @@ def await_event(client, name, kind):  # noqa: F811
         time.sleep(0.02)
 
 
-def coordinator_pid(cluster):  # noqa: F811
+def coordinator_pid(cluster):
     """The process that `up` has for its coordinator now; None: there is none."""
     up = cluster._stop.peek()[2][0].pid
     for child in pathlib.Path(f"/proc/{up}/task/{up}/children").read_text().split():
@@ -152,6 +162,20 @@ def test_the_rest_of_a_difference_counts(cluster, client, rounds):  # noqa: F811
     assert steps == 27 and (model["w"] == 27).all()
     ended(client, name)
     assert (client.load(name)["w"] == 27).all()
+
+
+def test_a_helper_process_that_dies_then_is_replaced(cluster, client):  # noqa: F811
+    model = {"w": numpy.zeros(40, "f4")}
+    with ms.join(cluster.address, job="helper", model=model, optimizer=ms.SGD(1.0), epochs=1000,
+                 overlap=False) as job:
+        for steps, _ in enumerate(job.blocks(400, batch=4), 1):
+            job.step(gradients={"w": numpy.full(40, -1, "f4")})
+            if steps == 8:
+                os.kill(job.stats.sidecar_pid, signal.SIGKILL)
+                job.finish()
+    assert job.ended and steps == 8 and job.stats.sessions >= 2
+    ended(client, "helper")
+    assert (client.load("helper")["w"] == 8).all() and (model["w"] == 8).all()
 
 
 def test_within_an_evaluation(cluster, client):  # noqa: F811
