@@ -128,7 +128,8 @@ class TrainerJob:
         """The optimizer has stepped on so many batches; whether the job has ended."""
         if self.job is None or self._place is None:
             raise NotNow(f"job {self._name} is not joined; training has not begun")
-        self._place.counted(batches, self.job.epoch, self.job.stats.replicas)
+        training = self.job._ready()
+        self._place.counted(batches, training.epoch, training.replica.stats().get("replicas", 1))
         self.job.step(loss, batches=batches, optimizer_stepped=True)
         return self.job.ended
 

@@ -72,3 +72,38 @@ def test_data_of_unknown_length(library):
     with pytest.raises(ms.InvalidArgument, match="20 numbered samples"):
         with join(model, data=DATA) as numbered:
             next(numbered.steps([X], batch=4))
+
+
+# As accelerate's, which tells where the loader ends.
+SHARD = """
+class DataLoaderShard:
+    def __init__(self, loader):
+        self.loader, self.end_of_dataloader = loader, False
+
+    def __iter__(self):
+        self.end_of_dataloader = False
+        items = iter(self.loader)
+        item = next(items)
+        for following in items:
+            yield item
+            item = following
+        self.end_of_dataloader = True
+        yield item
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_accelerates_loader_holds_one_back(library, workers):
+    names = {"__name__": "accelerate.data_loader"}
+    exec(SHARD, names)
+    model = make_model()
+    job = join(model, data=DATA, epochs=2)
+    loader = names["DataLoaderShard"](
+        DataLoader(DATA, batch_sampler=job.sampler(2), num_workers=workers))
+    with job:
+        for _ in job.epochs():
+            for number, (x, _) in enumerate(loader, 1):
+                model(x).sum().backward()
+                if number % 4 == 0 or loader.end_of_dataloader:
+                    job.step()
+    assert [batches for batches, _ in library.steps] == [4, 4, 2] * 2 and job.ended

@@ -13,7 +13,8 @@ epoch, so that each epoch ends with a short group. What must hold:
   job has had all batches, and the new one's schedule begins where the job is;
 - a program that comes when the job has ended trains nothing and has its parameters;
 - the examples of docs/python.md run as they are printed;
-- all settings of Local(): outer, rounds, fragments, dynamic.
+- all settings of Local(): outer, rounds, fragments, dynamic; two processes of one trainer as one
+  replica.
 """
 
 import json
@@ -38,7 +39,7 @@ SHARED = "dict(outer=ms.SGD(0.5), programs=2)"
 OPTIONS = {
     "outer": "dict(outer=ms.DelayedNesterov(0.7, 0.9, period=2))",
     "rounds": "dict(rounds=ms.Rounds(), outer=ms.Nesterov(0.7, 0.9))",
-    "fragments": "dict(every=6, fragments=ms.Fragments(2))",
+    "fragments": "dict(every=6, fragments=ms.Fragments(2, order='stripe'))",
     "dynamic": "dict(dynamic=True, outer=ms.SGD(1), weight='tokens', seed=3)",
 }
 
@@ -51,13 +52,13 @@ def add_options(parser):
 
 
 class Program:
-    def __init__(self, run, job, kind, **settings):
+    def __init__(self, run, job, kind, launcher=(), **settings):
         run.started += 1
         self.out = run.folder / f"out-{run.started}"
         self.errors = open(run.folder / f"errors-{run.started}", "w+")
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", str(run.python), str(PROGRAM), run.cluster.address,
-             job, kind, str(self.out), json.dumps(settings)],
+            ["setpriv", "--pdeathsig", "TERM", *(launcher or [str(run.python)]), str(PROGRAM),
+             run.cluster.address, job, kind, str(self.out), json.dumps(settings)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
             env=run.environment)
 
@@ -182,6 +183,16 @@ class Run:
             self.has_had_all(what, job)
 
 
+    def processes(self, kind):
+        """Two of one trainer, which are one replica."""
+        what, job = f"{kind}, two processes of a program", f"{kind}-ddp"
+        launcher = [str(self.python.with_name("torchrun")), "--nproc-per-node=2", "--standalone"]
+        told = self.ended(what, Program(
+            self, job, kind, launcher if kind == "huggingface" else (), ddp=True,
+            more="dict(group=lambda: dist.new_group(backend='gloo'))"))
+        self.has_had_all(what, job)
+        self.check(f"{what}: {STEPS} steps", len(told["rates"]) == STEPS, told["rates"])
+
     def printed(self, package):
         """The examples of docs/python.md."""
         program = Program(self, "", f"printed:{package}")
@@ -224,3 +235,4 @@ def run(checks, options):
                 run_.printed(package)
             for kind in set(options.kinds) & {"lightning", "huggingface"}:
                 run_.options(kind)
+                run_.processes(kind)

@@ -4,7 +4,7 @@
 
     trainers_program.py ADDRESS JOB KIND OUT [SETTINGS]
 
-SETTINGS: JSON with `every`, `wait_at` (after this step of its optimizer it waits for a line),
+SETTINGS: JSON with `every`, `ddp` (it is one of two processes of a trainer), `wait_at` (after this step of its optimizer it waits for a line),
 `plain` (trains once more without a job, on the same batches, and compares) and `more`, a Python
 expression of further settings for the callback.
 """
@@ -133,21 +133,22 @@ def line_module(loss_of, net, add_step):
     return Module()
 
 
-def by_lightning(callback, data, again=None, epochs=EPOCHS):
+def by_lightning(callback, data, again=None, ddp=False):
     import lightning.pytorch as pl
     steps = Steps(callback)
 
     module = line_module(lambda batch, net: torch.nn.functional.mse_loss(
         net(batch[0])[:, 0], batch[1]), line_model(), steps.add)
     loader = DataLoader(data, batch_sampler=callback.sampler if callback else again)
-    pl.Trainer(max_epochs=epochs, accumulate_grad_batches=ACCUMULATE, accelerator="cpu",
+    more = dict(devices=2, strategy="ddp") if ddp else {}
+    pl.Trainer(**more, max_epochs=EPOCHS, accumulate_grad_batches=ACCUMULATE, accelerator="cpu",
                callbacks=[callback] if callback else [], use_distributed_sampler=False,
                logger=False, enable_checkpointing=False, enable_progress_bar=False,
                enable_model_summary=False).fit(module, loader)
     return module, steps.rates
 
 
-def by_huggingface(callback, data, again=None, with_peft=False):
+def by_huggingface(callback, data, again=None, with_peft=False, ddp=False):
     from transformers import Trainer, TrainerCallback, TrainingArguments, default_data_collator
     from monsoon.huggingface import MonsoonTrainer
     steps = Steps(callback)
@@ -166,7 +167,7 @@ def by_huggingface(callback, data, again=None, with_peft=False):
             folder, num_train_epochs=EPOCHS, per_device_train_batch_size=BATCH, use_cpu=True,
             gradient_accumulation_steps=ACCUMULATE, learning_rate=RATE, report_to=[],
             lr_scheduler_type="cosine", warmup_steps=5, logging_steps=5, save_strategy="no",
-            disable_tqdm=True)
+            disable_tqdm=True, ddp_backend="gloo" if ddp else None)
         (MonsoonTrainer if callback else Plain)(
             model, arguments, train_dataset=data, data_collator=default_data_collator,
             callbacks=[Rates(), *([callback] if callback else [])]).train()
@@ -236,12 +237,13 @@ def main(address, name, kind, out, settings="{}"):
     torch.set_num_threads(1)
     told = (printed(address, kind.partition(":")[2]) if kind.startswith("printed:") else
             trained(address, name, kind, json.loads(settings)))
-    with open(out, "w") as file:
-        json.dump(told, file)
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        with open(out, "w") as file:
+            json.dump(told, file)
 
 
 def trained(address, name, kind, settings):
-    more = eval(settings.get("more", "{}"), {"ms": ms})
+    more = eval(settings.get("more", "{}"), {"ms": ms, "dist": torch.distributed})
     Steps.wait_at = settings.get("wait_at", 0)
     every = settings.get("every", 5)
     words = kind in ("huggingface", "peft")
@@ -267,7 +269,7 @@ def trained(address, name, kind, settings):
             from monsoon.lightning import MonsoonCallback
             callback = MonsoonCallback(address, job=name, data=data, batch=BATCH, every=every,
                                        **more)
-        model, rates = train(callback, data)
+        model, rates = train(callback, data, ddp=settings.get("ddp", False))
         job = callback.job
     told = {"ended": job.ended, "rates": rates, "batches": len(data.batches)}
     arrays = ms.Client(address).load(job.id)
