@@ -283,14 +283,19 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
   return absl::OkStatus();
 }
 
-absl::Status CoordinatorCore::ReportFailure(const ReportFailureRequest& request, Moment moment) {
+absl::StatusOr<ReportFailureReply> CoordinatorCore::ReportFailure(
+    const ReportFailureRequest& request, Moment moment) {
   RETURN_IF_ERROR(guard_.CheckForWorkers());
+  ReportFailureReply reply;
   if (registry_.jobs.IsOver(request.session())) {
-    return absl::OkStatus();
+    reply.set_job_ends(true);
+    return reply;
   }
   RETURN_IF_ERROR(replicas_.ReportFailure(request, moment.now));
   Advance(moment.now);
-  return absl::OkStatus();
+  const JobRecord* const job = registry_.jobs.Lookup(request.session().job());
+  reply.set_job_ends(job == nullptr || job->stage() != JOB_ACTIVE);
+  return reply;
 }
 
 void CoordinatorCore::EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end,

@@ -123,7 +123,8 @@ class CoordinatorCore {
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment,
                                          OnWait on_wait = OnWait::kTell);
   absl::Status ReportEvaluation(const ReportEvaluationRequest& request, Moment moment);
-  absl::Status ReportFailure(const ReportFailureRequest& request, Moment moment);
+  absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request,
+                                                   Moment moment);
 
   // ---- for the minimiser's thread ----
   // The job to minimise now, once for each attempt; nothing where there is none.

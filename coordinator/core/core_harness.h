@@ -425,7 +425,7 @@ class CoreHarness {
     *request.mutable_session() = session_[worker];
     request.set_kind(kind);
     request.set_message(text);
-    return core_->ReportFailure(request, now());
+    return core_->ReportFailure(request, now()).status();
   }
   // Trains until the worker is told to finish.
   void TrainToTheEnd(uint32_t worker) {

@@ -127,7 +127,7 @@ class FuzzedCoordinator {
         *right.mutable_session() = workers_[WorkerOf(call)].session;
         right.set_message("it broke");
         if (const auto request = Read(call, right)) {
-          CheckAnswer(core_->ReportFailure(*request, now()));
+          CheckAnswer(core_->ReportFailure(*request, now()).status());
         }
         return;
       }

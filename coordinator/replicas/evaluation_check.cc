@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "common/model/parameter_layout.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
@@ -32,6 +35,15 @@ std::string AtChance(double accuracy, uint64_t examples, uint64_t classes) {
       "the model has learned nothing: test accuracy %.4f on %d samples is what guessing one of %d "
       "classes gives (%.4f); try a smaller rate, and look at the data's labels and scale",
       accuracy, examples, classes, guess);
+}
+
+std::string FinalAtChance(const JobRecord& job, uint64_t examples) {
+  const std::vector<TestResult> results = job.procedure()->test_results();
+  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job.plan.job.model());
+  if (results.empty() || !results.back().final || !results.back().has_accuracy() || !layout.ok()) {
+    return "";
+  }
+  return AtChance(results.back().accuracy, examples, layout->output_units());
 }
 
 std::string MissingMetric(const JobRecord& job, const ReportEvaluationRequest& request) {

@@ -131,10 +131,12 @@ std::string Recruitment::ReplicaReason(const JobRecord& job, absl::Duration now)
     }
   }
   if (job.joined()) {
+    const std::string& failure = job.state().last_failure();
     return absl::StrCat(ProgramReason(job),
                         job.procedure()->phase() >= JobProcedure::Phase::kDraining
                             ? ", to finish the last pushes and to test the final parameters"
-                            : "");
+                            : "",
+                        failure.empty() ? "" : "; the last that failed: ", failure);
   }
   std::string text = absl::StrCat("waits for ", AbsentWorkers(job, now));
   if (job.job_state() == FINISHING) {

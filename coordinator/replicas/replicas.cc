@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "common/base/peer_text.h"
 #include "common/base/status.h"
-#include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/job/outer_optimizer.h"
 #include "coordinator/job/replica_set.h"
+#include "coordinator/replicas/assignment.h"
 #include "coordinator/replicas/evaluation_check.h"
 #include "coordinator/slices/lost_pushes.h"
 #include "coordinator/state/sorted_list.h"
@@ -26,8 +26,11 @@ constexpr char kFinished[] = "worker_finished";
 // A worker that waits again and again is told of so often.
 constexpr absl::Duration kBetweenWaitEvents = absl::Minutes(1);
 
-std::string SessionName(const SessionKey& session) {
-  return absl::StrCat(session.job(), "/worker/", session.worker(), "#", session.incarnation());
+void LeaveOut(JobRecord* job, uint32_t worker, const std::string& why) {
+  job->Make([&](StateUpdate* update) {
+    update->mutable_worker_excluded()->set_worker(worker);
+    update->mutable_worker_excluded()->set_message(why);
+  });
 }
 
 // A worker without a session learns by a heartbeat that a job has begun. So it beats as often
@@ -36,7 +39,9 @@ constexpr uint32_t kIdleHeartbeatMs = 50;
 constexpr uint32_t kIdleHeartbeatsPerSecond = 500;
 
 absl::Status SessionClosed(const SessionKey& key) {
-  return absl::FailedPreconditionError("session " + SessionName(key) + " is not open: join again");
+  return absl::FailedPreconditionError(absl::StrCat("session ", key.job(), "/worker/", key.worker(),
+                                                    "#", key.incarnation(),
+                                                    " is not open: join again"));
 }
 
 }  // namespace
@@ -108,7 +113,8 @@ void Replicas::Answer(const Membership::Heard& heard, HeartbeatReply* reply) con
       job != nullptr && job->stage() == JOB_ACTIVE) {
     const DurableSession* const session = job->ledger()->Find(worker);
     if (session->state() == DurableSession::OPEN) {
-      *reply->mutable_assignment() = MakeAssignment(*job, job->ledger()->Key(*session));
+      *reply->mutable_assignment() =
+          AssignmentOf(*job, job->ledger()->Key(*session), cluster_, View(*job).IsDurable());
       reply->set_replicas(static_cast<uint32_t>(std::ranges::count(
           job->state().session(), DurableSession::OPEN, &DurableSession::state)));
       reply->set_local_steps(job->figures.pace ? job->figures.pace->LocalSteps(worker) : 0u);
@@ -137,24 +143,6 @@ void Replicas::FindLost(absl::Duration now) {
 uint32_t Replicas::IdleHeartbeatMs() const {
   const uint32_t shared = membership_.size() * 1000 / kIdleHeartbeatsPerSecond;
   return std::min(cluster_.heartbeat_ms(), std::max(kIdleHeartbeatMs, shared));
-}
-
-Assignment Replicas::MakeAssignment(const JobRecord& job, const SessionKey& session) const {
-  Assignment assignment;
-  *assignment.mutable_session() = session;
-  *assignment.mutable_job() = job.plan.job;
-  assignment.set_layout_hash(job.plan.layout_hash);
-  assignment.set_max_stripe_bytes(job.plan.max_stripe_bytes);
-  assignment.set_connections(cluster_.connections());
-  for (int shard = 0; shard < cluster_.ps_size(); ++shard) {
-    assignment.add_shard_address(cluster_.ps(shard).address());
-    assignment.add_shard_epoch(job.state().shard_epoch(shard));
-  }
-  // The same for the whole session: a chain pushes again only in its first part.
-  assignment.set_keep_pushes(job.plan.job.has_downpour() && View(job).IsDurable());
-  assignment.set_train_fingerprint(job.state().train_fingerprint().value());
-  assignment.set_test_fingerprint(job.state().test_fingerprint().value());
-  return assignment;
 }
 
 // ---- what sessions report ----------------------------------------------------
@@ -215,15 +203,9 @@ absl::Status Replicas::ReportEvaluation(const ReportEvaluationRequest& request,
 
 void Replicas::CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
                                  absl::Duration now) {
-  const std::vector<TestResult> results = job->procedure()->test_results();
-  const absl::StatusOr<ParameterLayout> layout = ParameterLayout::Create(job->plan.job.model());
-  if (results.empty() || !results.back().final || !results.back().has_accuracy() || !layout.ok()) {
-    return;
-  }
-  const std::string text =
-      AtChance(results.back().accuracy, request.examples(), layout->output_units());
-  const auto noted = [](const JobDescription::Event& event) { return event.kind() == kAtChance; };
-  if (!text.empty() && !std::ranges::any_of(job->state().event(), noted)) {
+  const std::string text = FinalAtChance(*job, request.examples());
+  if (!text.empty() && std::ranges::count(job->state().event(), std::string(kAtChance),
+                                          &JobDescription::Event::kind) == 0) {
     job->AddEvent(now, kAtChance, "", text);
     Log(absl::StrCat("job ", job->id(), ": ", text));
   }
@@ -247,6 +229,9 @@ absl::Status Replicas::ReportFailure(const ReportFailureRequest& request, absl::
     case ReportFailureRequest::DIVERGED:
       job->AddEvent(now, "diverged", worker, message);
       registry_->End(job, FAILED, prefixed("diverged: "), now);
+      break;
+    case ReportFailureRequest::PROGRAM_DIVERGED:
+      TakeDiverged(job, session.worker(), message, now);
       break;
     case ReportFailureRequest::DATA:
       job->AddEvent(now, "data_error", worker, message);
@@ -278,6 +263,23 @@ void Replicas::NoteFailure(JobRecord* job, uint32_t worker, const std::string& m
   }
   CloseSession(worker, "worker_failed", message, now);
   membership_.Expel(worker);
+}
+
+void Replicas::TakeDiverged(JobRecord* job, uint32_t worker, const std::string& message,
+                            absl::Duration now) {
+  const bool others =
+      std::ranges::any_of(job->state().session(), [worker](const DurableSession& session) {
+        return session.worker() != worker && session.state() != DurableSession::CLOSING;
+      });
+  const DivergencePolicy::Action action = job->plan.job.divergence().action();
+  if (action == DivergencePolicy::HALT || (!others && action != DivergencePolicy::SKIP)) {
+    job->AddEvent(now, "diverged", WorkerName(worker), message);
+    registry_->End(job, FAILED, absl::StrCat("diverged: ", message), now);
+    return;
+  }
+  LeaveOut(job, worker, message);
+  // It says goodbye by itself. One that is expelled would join again meanwhile, as another.
+  CloseSession(worker, "worker_diverged", message, now);
 }
 
 void Replicas::RecordStats(JobRecord* job, const SessionKey& session, const ReplicaStats& stats,
@@ -347,10 +349,7 @@ bool Replicas::CheckFingerprint(JobRecord* job, uint32_t worker, bool train, uin
 
 void Replicas::Exclude(JobRecord* job, uint32_t worker, const std::string& why,
                        absl::Duration now) {
-  job->Make([&](StateUpdate* update) {
-    update->mutable_worker_excluded()->set_worker(worker);
-    update->mutable_worker_excluded()->set_message(why);
-  });
+  LeaveOut(job, worker, why);
   CloseSession(worker, "worker_refused", why, now);
   membership_.Expel(worker);
 }

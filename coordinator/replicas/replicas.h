@@ -83,12 +83,14 @@ class Replicas : public Controller {
   void Exclude(JobRecord* job, uint32_t worker, const std::string& why, absl::Duration now);
   // It has failed, and others go on.
   void NoteFailure(JobRecord* job, uint32_t worker, const std::string& message, absl::Duration now);
+  // A program can make nothing of use any more: others go on, or the job waits for them, or fails.
+  void TakeDiverged(JobRecord* job, uint32_t worker, const std::string& message,
+                    absl::Duration now);
   // Notes when the final parameters do no better on the test set than guessing.
   void CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
                          absl::Duration now);
   // How soon a worker that runs nothing is to ask again.
   uint32_t IdleHeartbeatMs() const;
-  Assignment MakeAssignment(const JobRecord& job, const SessionKey& session) const;
 
   Checkpoints* const checkpoints_;
   CutWorkers cut_;

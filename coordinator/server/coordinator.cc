@@ -478,11 +478,13 @@ absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(
 }
 
 absl::StatusOr<ReportFailureReply> Coordinator::ReportFailure(const ReportFailureRequest& request) {
-  RETURN_IF_ERROR(Answer([&](Moment moment) {
+  ReportFailureReply reply;
+  RETURN_IF_ERROR(Answer([&](Moment moment) -> absl::Status {
     mutex_.AssertHeld();
-    return core_.ReportFailure(request, moment);
+    ASSIGN_OR_RETURN(reply, core_.ReportFailure(request, moment));
+    return absl::OkStatus();
   }));
-  return ReportFailureReply();
+  return reply;
 }
 
 }  // namespace monsoon

@@ -18,8 +18,8 @@ from .client import Client
 from .cluster import LocalCluster, local_cluster
 from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled, JobEnded,
                      JobFailed, JobNotFound, LibraryNotFound, ModelChanged, MonsoonError, NotNow,
-                     OutOfResources, SettingsDiffer, TimedOut, Unreachable, UnsupportedTensor,
-                     VersionsDiffer)
+                     OutOfResources, ProgramDiverged, SettingsDiffer, TimedOut, Unreachable,
+                     UnsupportedTensor, VersionsDiffer)
 from .job import Job
 from .join import join
 from .local import Fragments, Local, Rounds
@@ -37,9 +37,9 @@ __all__ = [
     "Internal", "InvalidArgument", "InverseRootSchedule", "Job", "JobCancelled", "JobEnded",
     "JobFailed", "JobNotFound", "LibraryNotFound", "LinearSchedule", "Local", "LocalCluster",
     "ModelChanged", "MonsoonError", "NotNow", "OneCycleSchedule", "OutOfResources", "Plateau",
-    "PointsSchedule", "PolynomialSchedule", "Rounds", "Sampler", "SettingsDiffer", "Stats",
-    "StepSchedule", "Table", "TimedOut", "Unreachable", "UnsupportedTensor", "VersionsDiffer",
-    "WarmUp", "__version__", "join", "local_cluster", "show",
+    "PointsSchedule", "PolynomialSchedule", "ProgramDiverged", "Rounds", "Sampler", "SettingsDiffer",
+    "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable", "UnsupportedTensor",
+    "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster", "show",
 ]
 __all__ += optimizers.__all__
 

@@ -89,6 +89,7 @@ SIGNATURES = {
     "monsoon_push_rows": (c.c_int, [c.c_void_p, c.c_size_t, _ROWS, c.c_size_t, _FLOATS]),
     "monsoon_report_evaluation":
         (c.c_int, [c.c_void_p, c.POINTER(Metric), c.c_size_t, c.c_char_p, _EVENT]),
+    "monsoon_report_divergence": (c.c_int, [c.c_void_p, c.c_char_p, _EVENT]),
     "monsoon_wait": (c.c_int, [c.c_void_p, c.POINTER(Batch), _EVENT]),
     "monsoon_get_stats": (c.c_int, [c.c_void_p, c.POINTER(Stats)]),
     "monsoon_leave": (c.c_int, [c.c_void_p]),

@@ -38,6 +38,14 @@ class JobFailed(MonsoonError):
     code = "ABORTED"
 
 
+class ProgramDiverged(MonsoonError):
+    """What this program keeps by itself (its optimizer's moments, its buffers) is not finite, and
+    the job's parameters are. It has left the job, which goes on without it; its batches go to
+    others. Start it again: it begins with the job's parameters and a new optimizer."""
+
+    code = "OUT_OF_RANGE"
+
+
 class JobCancelled(MonsoonError):
     """The job was cancelled, or this replica is leaving it."""
 
@@ -117,6 +125,7 @@ CODES: Dict[int, Type[MonsoonError]] = {
     8: OutOfResources,
     9: NotNow,
     10: JobFailed,
+    11: ProgramDiverged,
     13: Internal,
     14: Unreachable,
 }

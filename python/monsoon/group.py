@@ -123,6 +123,14 @@ class GroupReplica:
                           failure: Optional[str] = None) -> Event:
         return self._event(lambda: self._own().report_evaluation(metrics, failure))
 
+    def report_divergence(self, what: str) -> Event:
+        return self._event(lambda: self._own().report_divergence(what))
+
+    def unwell(self, known: int, look: Callable[[], Optional[str]]) -> Tuple[int, Optional[str]]:
+        """What look() says on rank 0, on all ranks."""
+        told: Tuple[int, Optional[str]] = self._on_rank_0(lambda: self._own().unwell(known, look))
+        return told
+
     def stats(self) -> Dict[str, int]:
         """Of rank 0; {} on the others, without asking it."""
         return {} if self._replica is None else self._replica.stats()

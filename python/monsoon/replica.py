@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes as c
 import enum
 import os
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
@@ -88,8 +88,9 @@ class Replica:
         # Made once: a call that only counts takes microseconds, as making these does.
         self._event, self._batch = _library.Event(), _library.Batch()
         self._info = _library.StepInfo(size=c.sizeof(_library.StepInfo), zero_gradient=1)
-        self._to_event, self._to_batch, self._to_info = (
-            c.byref(part) for part in (self._event, self._batch, self._info))
+        self._told = _library.Stats(size=c.sizeof(_library.Stats))
+        self._to_event, self._to_batch, self._to_info, self._to_told = (
+            c.byref(part) for part in (self._event, self._batch, self._info, self._told))
         self.job_id: str = self._lib.monsoon_job(handle).decode()
         # What is right in the settings and known to train badly.
         self.warnings: List[str] = self._lib.monsoon_warnings(handle).decode().splitlines()
@@ -219,13 +220,30 @@ class Replica:
             self._to_event)
         return self._finish(code)
 
-    def stats(self) -> Dict[str, int]:
-        """monsoon_stats by name, as of the last call."""
-        told = _library.Stats(size=c.sizeof(_library.Stats))
-        code = self._lib.monsoon_get_stats(self._checked(), c.byref(told))
+    def report_divergence(self, what: str) -> Event:
+        """What this program keeps by itself is not finite: its part in the job ends, and this
+        raises ProgramDiverged, or JobFailed with the job's last program. An event: say it again
+        after the next step."""
+        return self._finish(self._lib.monsoon_report_divergence(
+            self._checked(), what.encode(), self._to_event))
+
+    def unwell(self, known: int, look: Callable[[], Optional[str]]) -> Tuple[int, Optional[str]]:
+        """How many pushes and steps were not finite, as of the last call, and, where these are
+        more than `known`, what look() says."""
+        self._take_stats()
+        refused = int(self._told.refused)
+        return refused, look() if refused > known else None
+
+    def _take_stats(self) -> None:
+        code = self._lib.monsoon_get_stats(self._checked(), self._to_told)
         if code != 0:
             raise errors.of_code(code, self._message())
-        return {name: int(getattr(told, name)) for name, _ in told._fields_ if name != "size"}
+
+    def stats(self) -> Dict[str, int]:
+        """monsoon_stats by name, as of the last call."""
+        self._take_stats()
+        return {name: int(getattr(self._told, name)) for name, _ in self._told._fields_
+                if name != "size"}
 
     def leave(self) -> None:
         """Leaves the job, within 20 seconds. Safe to repeat; in a fork it does nothing."""

@@ -7,7 +7,7 @@ import time
 import warnings
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
-from . import _figures, errors, evaluation
+from . import _figures, _health, errors, evaluation
 from ._draws import Draws
 from ._passes import Pass
 from .local import Local
@@ -36,6 +36,7 @@ class Training:
         self._stepped_outside = False
         self._loss_read = float("-inf")
         self._evaluates = self._finishes = False
+        self._refused = 0  # after which the optimizer was found to be well
 
     def begin(self) -> None:
         """Makes the model's tensors views, and waits for the job's parameters."""
@@ -186,7 +187,23 @@ class Training:
                 return event
             binding.collect_parameters()
         event = replica.step(count, examples=examples, loss=loss, correct=correct, absent=absent)
-        return event
+        return event if self._local is None else self._after_push(self._local.optimizer, event)
+
+    def _after_push(self, optimizer: Any, event: Event) -> Event:
+        """Of `event`, which the push brought. Where a push before it was not finite, and what the
+        optimizer keeps is not, none will be: the program leaves the job."""
+        if event.kind is not EventKind.GO or event.discarded:
+            return event
+        refused, ill = self.replica.unwell(
+            self._refused, lambda: _health.not_finite(optimizer, self._model))
+        if ill is None:
+            self._refused = refused
+            return event
+        self._handle(event)
+        told: Event = self.replica.report_divergence(
+            f"step {self.replica.stats().get('steps')}: what {type(optimizer).__name__} keeps is "
+            f"not finite: {ill}")
+        return told
 
     def _zero(self, zeroed: bool = False) -> None:
         if self._local is None:

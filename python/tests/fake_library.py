@@ -67,6 +67,7 @@ class FakeJob:
 class FakeReplica:
     def __init__(self, job):
         self.job, self.drawn, self.steps, self.left = job, [], 0, False
+        self.refused = 0
         self.offsets, size = [], 0
         for _, shape, _, _ in job.tensors:
             self.offsets.append(size)
@@ -105,6 +106,7 @@ class FakeLibrary:
         self.absent = []  # of each step, the tensors that it had no gradient of
         self.error = b""
         self.lost_draw, self.row_events, self.finishing = 0, [], []
+        self.refuses, self.reports_again = False, False  # differences that are not finite; sessions
         self.told_steps, self.differences = [], []  # the latter: how many steps each has had
 
     def _begin(self, name):
@@ -301,6 +303,8 @@ class FakeLibrary:
             self.differences.append(replica.since)
             self._begin_difference(replica)
             moved = replica.parameters - replica.base
+            if self.refuses and not numpy.isfinite(moved).all():
+                replica.refused, moved = replica.refused + 1, numpy.zeros_like(moved)
             pushed = moved if job.local_steps else numpy.where(
                 replica.statistic(), moved, -numpy.float32(job.rate) * replica.gradient)
             job.values += pushed
@@ -344,6 +348,16 @@ class FakeLibrary:
         return code or self._tell("report_evaluation", replica, event,
                                   ENDED if replica.job.ended else GO)
 
+    def monsoon_report_divergence(self, handle, what, event):
+        """Ends the program's part in the job."""
+        replica = self._replica(handle)
+        code = self._begin("report_divergence")
+        if code == 0 and not self.reports_again:
+            self.error = b"job gpt-1 goes on without this program: " + what
+            return 11
+        self.reports_again = False
+        return code or self._tell("report_divergence", replica, event, GO)
+
     def monsoon_wait(self, handle, batch, event):
         self._begin("wait")
         replica = self._replica(handle)
@@ -353,7 +367,7 @@ class FakeLibrary:
     def monsoon_get_stats(self, handle, stats):
         replica = self._replica(handle)
         stats._obj.steps, stats._obj.replicas = replica.steps, self.programs
-        stats._obj.staleness = -1
+        stats._obj.staleness, stats._obj.refused = -1, replica.refused
         stats._obj.sessions = 1
         stats._obj.local_steps = replica.told_steps or replica.job.local_steps
         return self._begin("get_stats")

@@ -79,12 +79,41 @@ def finishing_member(rank, world, path, within, results):
         results.put((rank, traceback.format_exc(), None, None, None))
 
 
-def run(target, tmp_path, argument):
+def sick_member(rank, world, path, results):
+    """Of rank 1 one batch is NaN; DDP hands that to all."""
+    import torch.distributed as dist
+    import torch.nn.functional as F
+    try:
+        torch.set_num_threads(1)
+        dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+        library = FakeLibrary()
+        library.refuses = True
+        _library.use(library)
+        ddp = torch.nn.parallel.DistributedDataParallel(make_model(seed=rank))
+        optimizer = ms.Local(torch.optim.AdamW(ddp.parameters(), lr=0.1), every=2)
+        steps, said = 0, ""
+        try:
+            with ms.join("host:1", job="group", model=ddp, optimizer=optimizer, epochs=9,
+                         group=dist.group.WORLD) as job:
+                for ids in job.blocks(len(X), batch=8):
+                    steps += 1
+                    x = X[ids] * float("nan") if rank == 1 and steps == 3 else X[ids]
+                    F.cross_entropy(ddp(x), Y[ids]).backward()
+                    job.step()
+        except ms.ProgramDiverged as error:
+            said = str(error)
+        results.put((rank, None, steps, said))
+        dist.destroy_process_group()
+    except BaseException:
+        results.put((rank, traceback.format_exc(), None, None))
+
+
+def run(target, tmp_path, *arguments):
     """What two ranks told, in their order."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    processes = [context.Process(target=target, args=(rank, 2, str(tmp_path / "store"), argument,
+    processes = [context.Process(target=target, args=(rank, 2, str(tmp_path / "store"), *arguments,
                                                       results)) for rank in range(2)]
     for process in processes:
         process.start()
@@ -100,6 +129,12 @@ def run(target, tmp_path, argument):
 def test_a_group_ends_its_job_together(tmp_path, within):
     (_, _, *first), (_, _, *second) = run(finishing_member, tmp_path, within)
     assert first == [2, 1, int(within)] and second == [2, 0, 0]
+
+
+def test_all_ranks_hear_that_their_optimizer_is_not_finite(tmp_path):
+    (_, _, steps_0, said_0), (_, _, steps_1, said_1) = run(sick_member, tmp_path)
+    assert steps_0 == steps_1 <= 4 and said_0 == said_1
+    assert "what AdamW keeps is not finite: exp_avg of 0.weight, " in said_0
 
 
 @pytest.mark.parametrize("local", [False, True])

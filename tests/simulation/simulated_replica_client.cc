@@ -139,10 +139,7 @@ absl::StatusOr<ReportEvaluationReply> SimulatedReplicaClient::ReportEvaluation(
 absl::StatusOr<ReportFailureReply> SimulatedReplicaClient::ReportFailure(
     const ReportFailureRequest& request) {
   return Call<ReportFailureReply>(
-      [request](CoordinatorCore& core, Moment now) -> absl::StatusOr<ReportFailureReply> {
-        const absl::Status status = core.ReportFailure(request, now);
-        return status.ok() ? absl::StatusOr<ReportFailureReply>(ReportFailureReply()) : status;
-      });
+      [request](CoordinatorCore& core, Moment now) { return core.ReportFailure(request, now); });
 }
 
 }  // namespace monsoon::simulation

@@ -9,6 +9,8 @@
 //                                     <--  kEvent, with batches that are leased; or kError
 //   kFetchRows: table, rows           -->
 //                                     <--  kRows: their values; or kError
+//   kDiverged: what is not finite     -->
+//                                     <--  kError: its part is over; kEvent where that was lost
 //
 // One request at a time; each has one answer. The program says that it leaves by shutting
 // down a second socket, whose other end the sidecar watches beside the program's
@@ -40,6 +42,7 @@ enum class MessageKind : uint32_t {
   kNoMoreSamples = 6,
   kFetchRows = 7,
   kFinish = 8,
+  kDiverged = 9,
   kJoined = 101,
   kEvent = 102,
   kError = 103,

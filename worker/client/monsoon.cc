@@ -202,6 +202,15 @@ monsoon_code monsoon_report_evaluation(monsoon_replica* replica, const monsoon_m
   });
 }
 
+monsoon_code monsoon_report_divergence(monsoon_replica* replica, const char* what,
+                                       monsoon_event* event) {
+  return Guarded([&] {
+    return replica == nullptr || what == nullptr || event == nullptr
+               ? Null("replica, what and event")
+               : replica->replica->ReportDivergence(what, event);
+  });
+}
+
 monsoon_code monsoon_wait(monsoon_replica* replica, monsoon_batch* batch, monsoon_event* event) {
   return Guarded([&] {
     return replica == nullptr || event == nullptr ? Null("replica and event")

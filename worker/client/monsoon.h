@@ -69,6 +69,7 @@ typedef enum monsoon_code {
   MONSOON_RESOURCE_EXHAUSTED = 8,
   MONSOON_FAILED_PRECONDITION = 9, /* not now: wrong order of calls, another version, a fork */
   MONSOON_ABORTED = 10,            /* the job has failed: the message is its reason */
+  MONSOON_OUT_OF_RANGE = 11,       /* this program diverged, and has left the job, which goes on */
   MONSOON_INTERNAL = 13,
   MONSOON_UNAVAILABLE =
       14, /* coordinator not reached, or the helper process dies again and again */
@@ -243,6 +244,15 @@ MONSOON_API monsoon_code monsoon_fetch_rows(monsoon_replica* replica, size_t tab
  * step. Not with local steps. */
 MONSOON_API monsoon_code monsoon_push_rows(monsoon_replica* replica, size_t table,
                                            const uint64_t* rows, size_t count, const float* values);
+
+/* What the program keeps by itself, as the moments of its optimizer, is not finite, so that nothing
+ * that it could push will be; `what` names it, with the step. Its part in the job ends: what it has
+ * pushed counts, its blocks go to others, and this call and all later ones return
+ * MONSOON_OUT_OF_RANGE (or MONSOON_ABORTED, where the job has failed with its last program).
+ * MONSOON_OK: the session was lost before, or an evaluation comes first; say it again after the
+ * next step. */
+MONSOON_API monsoon_code monsoon_report_divergence(monsoon_replica* replica, const char* what,
+                                                   monsoon_event* event);
 
 typedef struct monsoon_metric {
   const char* name; /* "loss" (mean per sample), "accuracy", or any other */

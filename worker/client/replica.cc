@@ -332,6 +332,17 @@ Result Replica::ReportEvaluation(const monsoon_metric* metrics, size_t count, co
   return Ask(MessageKind::kEvaluated, fields, event);
 }
 
+Result Replica::ReportDivergence(const char* what, monsoon_event* event) {
+  *event = monsoon_event{};
+  if (ended_) {
+    event->kind = MONSOON_ENDED;
+    return {};
+  }
+  FieldWriter fields;
+  fields.String(what);
+  return Ask(MessageKind::kDiverged, fields, event);
+}
+
 Result Replica::Wait(monsoon_batch* batch, monsoon_event* event) {
   if (Result ready = CheckReady(); !ready.ok()) {
     return ready;

@@ -44,6 +44,7 @@ class Replica {
   Result PushRows(size_t table, const uint64_t* rows, size_t count, const float* values);
   Result ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,
                           monsoon_event* event);
+  Result ReportDivergence(const char* what, monsoon_event* event);
   Result Wait(monsoon_batch* batch, monsoon_event* event);
   void GetStats(monsoon_stats* stats) const;
   Result Leave() { return link_.Leave(); }

@@ -30,6 +30,7 @@ inline monsoon_code CodeOfStatus(uint32_t value) {
     case MONSOON_RESOURCE_EXHAUSTED:
     case MONSOON_FAILED_PRECONDITION:
     case MONSOON_ABORTED:
+    case MONSOON_OUT_OF_RANGE:
     case MONSOON_INTERNAL:
     case MONSOON_UNAVAILABLE:
       return static_cast<monsoon_code>(value);

@@ -57,6 +57,7 @@ DownpourRunnerOptions DownpourRunnerOptions::From(const Job& job, uint32_t worke
   if (options.divergence.max_refused() == 0) {
     options.divergence.set_max_refused(kDefaultMaxRefused);
   }
+  options.of_program = job.train().has_joiners();
   options.seed = job.seed();
   options.worker = worker;
   return options;

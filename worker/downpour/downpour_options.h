@@ -39,7 +39,8 @@ struct DownpourRunnerOptions {
 
   WireFormat push_format = FLOAT32;
   DivergencePolicy divergence;
-  bool rounds = false;  // the shards average what is pushed
+  bool of_program = false;  // whose state is its own, and not the job's to judge
+  bool rounds = false;      // the shards average what is pushed
   uint64_t seed = 0;
   uint32_t worker = 0;
 

@@ -13,6 +13,7 @@
 #include "worker/downpour/device_status.h"
 #include "worker/downpour/gradient_clip.h"
 #include "worker/downpour/make_exchange.h"
+#include "worker/session/session_status.h"
 
 namespace monsoon {
 namespace {
@@ -134,6 +135,9 @@ absl::Status DownpourRunner::LandFetch(Fetched fetched) {
   RETURN_IF_ERROR(fetched.status);
   stats_->AddFetch(fetched.stats, fetched.duration);
   fetch_timer_.NoteFetch(fetched.duration);
+  if (batches_.wants_fetched() && !fetched.fragment.has_value()) {
+    batches_.NoteFetched(parameters().back());
+  }
   const bool keeps_steps = plan_.keeps_steps();
   if (!plan_.Land(fetched.fragment)) {
     return absl::OkStatus();  // the whole is to come
@@ -343,6 +347,16 @@ absl::Status DownpourRunner::Flush() {
   RETURN_IF_ERROR(calls_.AwaitAcknowledged(ledger_.last()));
   TakeAcknowledged();
   ledger_.FinishAll(exchange_->TakeBlocks());
+  return absl::OkStatus();
+}
+
+absl::Status DownpourRunner::Settle() {
+  if (const absl::Status collected = CollectPush(/*wait=*/true);
+      !collected.ok() && !IsProgramDivergedError(collected)) {
+    return collected;
+  }
+  RETURN_IF_ERROR(calls_.AwaitAcknowledged(ledger_.last()));
+  TakeAcknowledged();
   return absl::OkStatus();
 }
 

@@ -85,8 +85,9 @@ class DownpourRunner {
   void EndBlock(const BlockId& block) { batches_.EndBlock(block); }
 
   // One round on what was added, at least one batch. The result is the mean loss
-  // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError and
-  // DeviceError (session_status.h), a lost session (IsSessionLost), CANCELLED when stopped.
+  // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError,
+  // ProgramDivergedError and DeviceError (session_status.h), a lost session (IsSessionLost),
+  // CANCELLED when stopped.
   absl::StatusOr<StepResult> Step();
 
   // Within Step(), from a network that waits for another process: what needs nothing of this
@@ -103,6 +104,9 @@ class DownpourRunner {
 
   // Pushes the tail of the accumulation and waits for all acknowledgements.
   absl::Status Flush();
+  // Pushes nothing more, and waits for all acknowledgements. Blocks of which a push was refused,
+  // and none acknowledged since, are not done.
+  absl::Status Settle();
   // There is nothing to do for now. Where shards average differences, what there is leaves, and
   // no round waits for this replica until it pushes again. Elsewhere a shard that was started anew
   // gets what it had of this replica: until then it writes no checkpoint, for which others may

@@ -236,6 +236,13 @@ TEST_F(LocalStepsTest, ASessionThatBeginsLateGoesOnWithTheSchedule) {
   EXPECT_THAT(Pushed(), ElementsAre(0.25f * 1 + 0.5f * 2));
 }
 
+TEST(DownpourOptionsTest, WhatAProgramKeepsIsItsOwn) {
+  Job job;
+  EXPECT_FALSE(DownpourRunnerOptions::From(job, 0).of_program);
+  job.mutable_train()->mutable_joiners();
+  EXPECT_TRUE(DownpourRunnerOptions::From(job, 0).of_program);
+}
+
 // With one step, sgd inside and a shard that subtracts, a difference is the gradient.
 TEST(LocalStepsBitsTest, OneLocalStepIsDownpour) {
   const Model model = testing::ParseModel(R"pb(

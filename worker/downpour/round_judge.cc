@@ -1,7 +1,10 @@
 #include "worker/downpour/round_judge.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
+#include "common/base/status.h"
 #include "worker/downpour/gradient_clip.h"
 #include "worker/session/session_status.h"
 
@@ -16,16 +19,24 @@ std::string NameIn(const ParameterLayout& layout, std::span<const float> values)
 
 absl::Status RoundJudge::NonFiniteLoss(const std::string& where, double loss,
                                        std::span<const float> gradient,
-                                       std::span<const float> parameters) const {
+                                       std::span<const float> parameters) {
+  const std::string moved = NameIn(*layout_, parameters);
   std::string tensor = NameIn(*layout_, gradient);
   if (tensor.empty()) {
-    tensor = NameIn(*layout_, parameters);
+    tensor = moved;
   }
   const std::string message =
       absl::StrCat(where, ": loss is ", loss,
                    tensor.empty() ? std::string(", all tensors are finite")
                                   : absl::StrCat(", first non-finite value in tensor ", tensor));
-  if (policy_.action() != DivergencePolicy::SKIP) {
+  ++dropped_in_a_row_;
+  const bool skips = policy_.action() == DivergencePolicy::SKIP;
+  if (of_program_ && policy_.action() != DivergencePolicy::HALT) {
+    // What it pushed before may have moved its copy here, and what is fetched next tells.
+    const bool at_once = !skips && moved.empty();
+    RETURN_IF_ERROR(JudgeProgram(
+        message, at_once ? policy_.max_refused() : std::max(dropped_in_a_row_, refused_in_a_row_)));
+  } else if (!skips) {
     return DivergedError(message);
   }
   LOG(WARNING) << message << "; the step is dropped";
@@ -38,19 +49,29 @@ absl::Status RoundJudge::Refused(const std::string& where, const std::string& re
   const std::string why = tensor.empty() ? refusal : absl::StrCat("tensor ", tensor, ": ", refusal);
   ++refused_in_a_row_;
   LOG(WARNING) << where << ": push refused (" << refused_in_a_row_ << " in a row): " << why;
-  switch (policy_.action()) {
-    case DivergencePolicy::SKIP:
-      return absl::OkStatus();
-    case DivergencePolicy::HALT:
-      return DivergedError(absl::StrCat(where, ": push refused: ", why));
-    default:
-      break;
+  if (policy_.action() == DivergencePolicy::HALT) {
+    return DivergedError(absl::StrCat(where, ": push refused: ", why));
   }
-  if (refused_in_a_row_ < policy_.max_refused()) {
-    return absl::OkStatus();
+  const std::string message =
+      absl::StrCat(where, ": ", refused_in_a_row_, " pushes refused in a row, the last: ", why);
+  if (of_program_) {
+    return JudgeProgram(message, refused_in_a_row_);
   }
-  return DivergedError(
-      absl::StrCat(where, ": ", refused_in_a_row_, " pushes refused in a row, the last: ", why));
+  const bool fails = policy_.action() != DivergencePolicy::SKIP;
+  return fails && refused_in_a_row_ >= policy_.max_refused() ? DivergedError(message)
+                                                             : absl::OkStatus();
+}
+
+void RoundJudge::NoteFetched(std::span<const float> parameters) {
+  fetched_ = NameIn(*layout_, parameters);
+}
+
+absl::Status RoundJudge::JudgeProgram(const std::string& message, uint32_t in_a_row) const {
+  if (!fetched_.empty()) {
+    return DivergedError(absl::StrCat(
+        message, "; the job's own parameters are not finite, as in tensor ", fetched_));
+  }
+  return in_a_row < policy_.max_refused() ? absl::OkStatus() : ProgramDivergedError(message);
 }
 
 }  // namespace monsoon

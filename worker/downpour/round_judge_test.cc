@@ -25,11 +25,11 @@ class RoundJudgeTest : public ::testing::Test {
     bad_ = good_;
     bad_[3] = std::numeric_limits<float>::infinity();
   }
-  RoundJudge Make(DivergencePolicy::Action action) {
+  RoundJudge Make(DivergencePolicy::Action action, bool of_program = false) {
     DivergencePolicy policy;
     policy.set_action(action);
     policy.set_max_refused(2);
-    return RoundJudge(policy, &layout_);
+    return RoundJudge(policy, &layout_, of_program);
   }
 
   ParameterLayout layout_;
@@ -38,7 +38,7 @@ class RoundJudgeTest : public ::testing::Test {
 };
 
 TEST_F(RoundJudgeTest, ALossThatIsNoNumberNamesTheFirstTensor) {
-  const RoundJudge judge = Make(DivergencePolicy::REJECT);
+  RoundJudge judge = Make(DivergencePolicy::REJECT);
   const auto message = [&](std::vector<float> gradient, const std::vector<float>& parameters) {
     const absl::Status status = judge.NonFiniteLoss("here", std::nan(""), gradient, parameters);
     EXPECT_TRUE(IsDivergedError(status));
@@ -72,6 +72,60 @@ TEST_F(RoundJudgeTest, TheFirstRefusalHaltsWhereTheJobSaysSo) {
   for (int i = 0; i < 5; ++i) {
     EXPECT_OK(skips.Refused("here", "no", {}));
   }
+}
+
+// What a program pushes is its own trouble, and not the job's.
+TEST_F(RoundJudgeTest, AProgramOfWhichNothingIsOfUseDivergesAlone) {
+  for (const auto action : {DivergencePolicy::REJECT, DivergencePolicy::SKIP}) {
+    RoundJudge judge = Make(action, /*of_program=*/true);
+    EXPECT_OK(judge.Refused("here", "no", bad_));
+    judge.Accepted();
+    EXPECT_OK(judge.Refused("here", "no", bad_)) << "the row was broken";
+    const absl::Status status = judge.Refused("here", "no", bad_);
+    EXPECT_TRUE(IsProgramDivergedError(status)) << status;
+    EXPECT_FALSE(IsDivergedError(status));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("here: 2 pushes refused in a row, the last: tensor w[3]: no"));
+  }
+  RoundJudge halts = Make(DivergencePolicy::HALT, /*of_program=*/true);
+  EXPECT_TRUE(IsDivergedError(halts.Refused("here", "no", bad_)));
+  EXPECT_TRUE(IsDivergedError(halts.NonFiniteLoss("here", std::nan(""), {}, good_)));
+}
+
+TEST_F(RoundJudgeTest, ALossOfAProgramThatIsNoNumberIsItsOwnTrouble) {
+  RoundJudge rejects = Make(DivergencePolicy::REJECT, /*of_program=*/true);
+  EXPECT_TRUE(IsProgramDivergedError(rejects.NonFiniteLoss("here", std::nan(""), bad_, good_)));
+  // What it pushed may have moved the copy that is here.
+  RoundJudge moved = Make(DivergencePolicy::REJECT, /*of_program=*/true);
+  EXPECT_OK(moved.NonFiniteLoss("here", std::nan(""), bad_, bad_));
+  EXPECT_TRUE(IsProgramDivergedError(moved.NonFiniteLoss("here", std::nan(""), bad_, bad_)));
+
+  RoundJudge skips = Make(DivergencePolicy::SKIP, /*of_program=*/true);
+  EXPECT_OK(skips.NonFiniteLoss("here", std::nan(""), bad_, good_));
+  skips.Used();
+  EXPECT_OK(skips.NonFiniteLoss("here", std::nan(""), bad_, good_)) << "the row was broken";
+  EXPECT_TRUE(IsProgramDivergedError(skips.NonFiniteLoss("here", std::nan(""), bad_, good_)));
+}
+
+TEST_F(RoundJudgeTest, ParametersThatAreFetchedAndNotFiniteAreTheJobs) {
+  for (const auto action : {DivergencePolicy::REJECT, DivergencePolicy::SKIP}) {
+    RoundJudge judge = Make(action, /*of_program=*/true);
+    EXPECT_FALSE(judge.wants_fetched()) << "it costs a look at all of them";
+    EXPECT_OK(judge.Refused("here", "no", bad_));
+    ASSERT_TRUE(judge.wants_fetched());
+    judge.NoteFetched(bad_);
+    const absl::Status status = judge.Refused("here", "no", bad_);
+    EXPECT_TRUE(IsDivergedError(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("parameters are not finite, as in tensor w[3]"));
+    judge.NoteFetched(good_);
+    EXPECT_TRUE(IsProgramDivergedError(judge.Refused("here", "no", bad_)));
+    judge.Accepted();
+    EXPECT_FALSE(judge.wants_fetched());
+  }
+  RoundJudge ours = Make(DivergencePolicy::SKIP);
+  EXPECT_OK(ours.Refused("here", "no", bad_));
+  EXPECT_FALSE(ours.wants_fetched());
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TrainingRound::TrainingRound(const DownpourRunnerOptions& options, const Paramet
       group_(group),
       statistics_(statistics),
       stats_(stats),
-      judge_(options.divergence, layout) {}
+      judge_(options.divergence, layout, options.of_program) {}
 
 std::string TrainingRound::Where(size_t i) const {
   return absl::StrCat("worker/", worker_, " step ", steps_ + i);
@@ -45,6 +45,8 @@ absl::Status TrainingRound::Judge(std::span<const float> parameters) {
       RETURN_IF_ERROR(
           judge_.NonFiniteLoss(Where(i), result.loss_mean, group_->CopyGradient(i), parameters));
       stats_->AddRefused();
+    } else {
+      judge_.Used();
     }
     if (!finite || result.steps == 0) {
       group_->Drop(i);

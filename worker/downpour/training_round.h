@@ -51,7 +51,7 @@ class TrainingRound {
   void EndBlock(const BlockId& block) { ending_.push_back(block); }
 
   absl::Status Compute(std::span<float> gradient);
-  // Drops batches that must not be used, or DivergedError.
+  // Drops batches that must not be used, or the errors of RoundJudge.
   absl::Status Judge(std::span<const float> parameters);
   // The gradient of those that were not dropped; false when none is left.
   absl::StatusOr<bool> Sum(std::span<float> gradient);
@@ -72,6 +72,8 @@ class TrainingRound {
     return judge_.Refused(Where(), refusal, gradient);
   }
   void Accepted() { judge_.Accepted(); }
+  bool wants_fetched() const { return judge_.wants_fetched(); }
+  void NoteFetched(std::span<const float> parameters) { judge_.NoteFetched(parameters); }
 
   // Batches of the round.
   size_t size() const { return group_->size(); }

@@ -13,7 +13,8 @@ namespace monsoon {
 
 bool AnyNetworkWould(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) ||
-         absl::IsUnimplemented(status) || absl::IsCancelled(status);
+         absl::IsUnimplemented(status) || absl::IsCancelled(status) ||
+         IsProgramDivergedError(status);
 }
 
 absl::Status LossError(const absl::Status& why, const std::string& message) {

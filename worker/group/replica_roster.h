@@ -18,7 +18,8 @@
 
 namespace monsoon {
 
-// The same for any network: the model, the job or the data is at fault, or it was told to leave.
+// The same for any network: the model, the job, the data or the program is at fault, or it was told
+// to leave.
 bool AnyNetworkWould(const absl::Status& status);
 // What the loss of the last replica comes to. Want of memory breaks no device.
 absl::Status LossError(const absl::Status& why, const std::string& message);

@@ -305,7 +305,21 @@ SessionEnd ReplicaSession::EndAfter(const absl::Status& status) {
   // A network that can be told to leave gives up what it was at.
   const bool gives_up =
       absl::IsCancelled(status) && parts_.control->state() == SessionControl::State::kDrain;
-  return gives_up ? Drain() : Classify(status);
+  if (gives_up) {
+    return Drain();
+  }
+  if (IsProgramDivergedError(status)) {
+    // What the shards have of it counts, and what of it was refused goes to others.
+    absl::Status told;
+    for (SessionWork* const work : parts_.work) {
+      told.Update(work->Settle());
+    }
+    told.Update(TellLast());
+    if (!told.ok()) {
+      LOG(WARNING) << "finished work was not reported: " << std::string(told.message());
+    }
+  }
+  return Classify(status);
 }
 
 SessionEnd ReplicaSession::Drain() {
@@ -314,14 +328,19 @@ SessionEnd ReplicaSession::Drain() {
       return Classify(status);
     }
   }
+  if (absl::Status status = TellLast(); !status.ok()) {
+    return Classify(status);
+  }
+  return {SessionEnd::Kind::kDrained, {}, {}};
+}
+
+absl::Status ReplicaSession::TellLast() {
   if (asker_.busy()) {
     AwaitWork().IgnoreError();  // the work it brings goes back when the worker leaves
   }
   FinishedWork done = TakeDone();
   for (SessionWork* const work : parts_.work) {
-    if (absl::Status status = work->AwaitDone(&done); !status.ok()) {
-      return Classify(status);
-    }
+    RETURN_IF_ERROR(work->AwaitDone(&done));
   }
   if (!done.empty()) {
     if (absl::Status status = source_.ReportLast(std::move(done)); !status.ok()) {
@@ -334,7 +353,7 @@ SessionEnd ReplicaSession::Drain() {
       LOG(WARNING) << "leaves before its pushes are durable: " << std::string(status.message());
     }
   }
-  return {SessionEnd::Kind::kDrained, {}, {}};
+  return absl::OkStatus();
 }
 
 SessionEnd ReplicaSession::Classify(const absl::Status& status) const {
@@ -344,6 +363,9 @@ SessionEnd ReplicaSession::Classify(const absl::Status& status) const {
   }
   if (parts_.control->state() == SessionControl::State::kStop) {
     return {SessionEnd::Kind::kStopped, {}, message};
+  }
+  if (IsProgramDivergedError(status)) {
+    return {SessionEnd::Kind::kFailed, ReportFailureRequest::PROGRAM_DIVERGED, message};
   }
   if (IsDeviceError(status)) {
     return {SessionEnd::Kind::kDeviceLost, ReportFailureRequest::REPLICA, message};

@@ -95,6 +95,8 @@ class ReplicaSession {
   // Waits until all that `work` has pushed is durable, and tells the coordinator where.
   absl::Status TellDurable(SessionWork* work, absl::Duration patience);
   absl::Status EvaluateAndReport(const NextWorkReply::Evaluate& work);
+  // What is done is reported, and durable where that takes no longer than a moment.
+  absl::Status TellLast();
   // Of what was computed, not of what was asked for.
   SessionEnd EndAfter(const absl::Status& status);
   SessionEnd Drain();

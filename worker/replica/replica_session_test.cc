@@ -199,6 +199,43 @@ TEST_P(ReplicaSessionTest, DivergenceIsReportedAsSuch) {
   EXPECT_EQ(end.failure, ReportFailureRequest::DIVERGED);
 }
 
+// What the shards have is told, and durable; blocks of which a push was refused go to others.
+TEST_P(ReplicaSessionTest, AProgramThatDivergesAloneLeavesInOrder) {
+  coordinator_.next_work = [](const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
+    return request.request() == 1 ? Train({0, 1, 2}) : Wait();
+  };
+  shards_.await_durable = [] { return std::vector<uint64_t>{3}; };
+  options_.of_program = true;
+  options_.n_push = 1;
+  network_.before_step = [this](uint64_t step) {
+    if (step == 5) {
+      shards_.before_push = [] { return absl::InvalidArgumentError("index 3 is nan"); };
+    }
+  };
+  const SessionEnd end = Run();
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFailed);
+  EXPECT_EQ(end.failure, ReportFailureRequest::PROGRAM_DIVERGED);
+  EXPECT_THAT(end.message, ::testing::HasSubstr("2 pushes refused in a row"));
+  std::vector<uint32_t> all;
+  for (const auto& blocks : Reported()) all.insert(all.end(), blocks.begin(), blocks.end());
+  EXPECT_THAT(all, ElementsAre(0));
+  EXPECT_THAT(coordinator_.requests().back().durable_in(), ElementsAre(3));
+  EXPECT_EQ(coordinator_.requests().back().pushes(), shards_.pushed().size());
+}
+
+TEST_P(ReplicaSessionTest, ParametersOfTheShardsThatAreNotFiniteAreTheJobs) {
+  Script({Train({0}), Flush(), Flush(), Flush()});
+  options_.of_program = true;
+  options_.overlap = NONE;  // something is fetched between two pushes
+  options_.n_push = 1;
+  options_.divergence.set_action(DivergencePolicy::SKIP);
+  shards_.ApplyForeign(std::nanf(""));
+  shards_.RefuseNext(100);
+  const SessionEnd end = Run();
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFailed);
+  EXPECT_EQ(end.failure, ReportFailureRequest::DIVERGED) << end.message;
+}
+
 TEST_P(ReplicaSessionTest, ALostDeviceEndsTheSessionAndIsNamed) {
   Script({Train({0}), Train({1}), Flush(), Finish()});
   // The code that means a lost session when a shard says it.

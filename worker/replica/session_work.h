@@ -48,6 +48,8 @@ class SessionWork {
   virtual absl::Status Idle() { return absl::OkStatus(); }
   // What was computed goes to the shards, and they have it.
   virtual absl::Status Flush() { return absl::OkStatus(); }
+  // Nothing more goes to the shards, and they have what has gone.
+  virtual absl::Status Settle() { return absl::OkStatus(); }
   // The replica leaves: ends what was begun, drops what was not, and flushes.
   virtual absl::Status Finish() = 0;
   // After Flush: waits until the shards have on their disks what this has changed, where they

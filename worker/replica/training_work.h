@@ -31,6 +31,7 @@ class TrainingWork : public SessionWork {
   absl::Status Step() override;
   absl::Status Idle() override { return runner_->Idle(); }
   absl::Status Flush() override { return runner_->Flush(); }
+  absl::Status Settle() override { return runner_->Settle(); }
   absl::Status Finish() override { return runner_->Flush(); }
   absl::StatusOr<std::vector<uint64_t>> AwaitDurable(absl::Duration patience) override {
     return runner_->AwaitDurable(patience);

@@ -160,6 +160,11 @@ int64_t StatsCollector::last_staleness() const {
   return last_staleness_;
 }
 
+uint64_t StatsCollector::refused() const {
+  MutexLock lock(&mutex_);
+  return stats_.refused();
+}
+
 ReplicaStats StatsCollector::Snapshot() const {
   MutexLock lock(&mutex_);
   ReplicaStats snapshot = stats_;

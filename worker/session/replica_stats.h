@@ -58,6 +58,8 @@ class StatsCollector {
   ReplicaStats Snapshot() const;
   // Of the newest push; -1: not known.
   int64_t last_staleness() const;
+  // ReplicaStats.refused alone, which costs little.
+  uint64_t refused() const;
 
  private:
   // Steps over which loss, accuracy and the time of computing are averaged.

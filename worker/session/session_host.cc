@@ -105,20 +105,26 @@ bool SessionHost::RunSession(const Assignment& assignment) {
   }
   LogEnd(assignment.session(), end);
   const bool device_lost = end.kind == SessionEnd::Kind::kDeviceLost;
+  bool diverged = end.kind == SessionEnd::Kind::kFailed &&
+                  end.failure == ReportFailureRequest::PROGRAM_DIVERGED;
+  if (end.kind == SessionEnd::Kind::kDrained || diverged) {
+    member_.Beat();  // with the final figures, while they still stand
+  }
   if (end.kind == SessionEnd::Kind::kLost) {
     control.Sleep(kRejoinPause);
   } else if (end.kind == SessionEnd::Kind::kFailed || device_lost) {
-    ReportFailure(assignment.session(), end);
+    // How the job has ended is told by the next heartbeats, as to all others.
+    diverged = !ReportFailure(assignment.session(), end) && diverged;
   }
-  if (end.kind == SessionEnd::Kind::kDrained) {
-    member_.Beat();  // with the final figures, while they still stand
+  if (diverged && options_.on_program_diverged) {
+    options_.on_program_diverged(end.message);
   }
   member_.Exit(/*rejoin=*/end.kind == SessionEnd::Kind::kLost);
   // Of pushes that were kept, above all: up to a GiB, also of a small model.
   ReturnFreedMemory();
   MutexLock lock(&mutex_);
   control_ = nullptr;
-  return !device_lost;
+  return !device_lost && !diverged;
 }
 
 void SessionHost::LogEnd(const SessionKey& session, const SessionEnd& end) const {
@@ -145,23 +151,24 @@ void SessionHost::LogEnd(const SessionKey& session, const SessionEnd& end) const
   }
 }
 
-void SessionHost::ReportFailure(const SessionKey& session, const SessionEnd& end) {
+bool SessionHost::ReportFailure(const SessionKey& session, const SessionEnd& end) {
   ReportFailureRequest request;
   *request.mutable_session() = session;
   request.set_kind(end.failure);
   request.set_message(ValidUtf8(Shorten(end.message, kMostReasonBytes)));
   for (int i = 0; i < kReportTries && !winding(); ++i) {
-    const absl::Status status = work_->ReportFailure(request).status();
-    if (status.ok()) {
-      return;
+    const absl::StatusOr<ReportFailureReply> reply = work_->ReportFailure(request);
+    if (reply.ok()) {
+      return reply->job_ends();
     }
-    if (!IsTransient(status)) {
-      LOG(ERROR) << "the coordinator does not take the report: " << status.message();
-      return;
+    if (!IsTransient(reply.status())) {
+      LOG(ERROR) << "the coordinator does not take the report: " << reply.status().message();
+      return false;
     }
     MutexLock lock(&mutex_);
     changed_.WaitFor(&mutex_, kReportPause);
   }
+  return false;
 }
 
 void SessionHost::Drain(absl::Duration grace) {

@@ -30,6 +30,9 @@ class SessionHost {
     // Called once, by the compute thread, when no device is left to compute with: no more
     // sessions are run. May be null.
     std::function<void()> on_device_lost;
+    // Called once, by the compute thread, when the coordinator knows that the program has diverged
+    // (session_status.h): no more sessions are run. May be null.
+    std::function<void(const std::string& message)> on_program_diverged;
     ClusterMember::Calls calls;
   };
 
@@ -51,10 +54,11 @@ class SessionHost {
  private:
   void Run();
   void Depart();
-  // False: no device is left.
+  // False: no more are to be run.
   bool RunSession(const Assignment& assignment);
   void LogEnd(const SessionKey& session, const SessionEnd& end) const;
-  void ReportFailure(const SessionKey& session, const SessionEnd& end);
+  // True: the job ends by it, as far as that is known.
+  bool ReportFailure(const SessionKey& session, const SessionEnd& end);
   // Begins no more sessions, and stops or drains the one that runs.
   void Wind(bool drain);
   bool winding() const;

@@ -6,6 +6,7 @@ namespace monsoon {
 namespace {
 
 constexpr char kDivergedUrl[] = "monsoon/diverged";
+constexpr char kProgramUrl[] = "monsoon/program_diverged";
 constexpr char kDeviceUrl[] = "monsoon/device";
 constexpr char kUnfitUrl[] = "monsoon/unfit_device";
 
@@ -22,6 +23,14 @@ absl::Status DivergedError(absl::string_view message) {
 
 bool IsDivergedError(const absl::Status& status) {
   return status.GetPayload(kDivergedUrl).has_value();
+}
+
+absl::Status ProgramDivergedError(absl::string_view message) {
+  return Marked(absl::OutOfRangeError(message), kProgramUrl);
+}
+
+bool IsProgramDivergedError(const absl::Status& status) {
+  return status.GetPayload(kProgramUrl).has_value();
 }
 
 absl::Status DeviceError(absl::string_view message) {

@@ -1,7 +1,7 @@
 // Errors with a meaning of their own, as statuses that survive being passed up:
 // a diverged model (non-finite loss, too many refused pushes), with which the
-// whole job fails, a lost device, with which the replica leaves, and devices that
-// cannot compute the job at all.
+// whole job fails, a program that diverged alone, a lost device, with which the replica
+// leaves, and devices that cannot compute the job at all.
 #pragma once
 
 #include "absl/status/status.h"
@@ -11,6 +11,11 @@ namespace monsoon {
 
 absl::Status DivergedError(absl::string_view message);
 bool IsDivergedError(const absl::Status& status);
+
+// What a program keeps by itself, as its optimizer's moments, is not finite, and the job's
+// parameters are: it leaves the job, which goes on with others.
+absl::Status ProgramDivergedError(absl::string_view message);
+bool IsProgramDivergedError(const absl::Status& status);
 
 // No device is left to compute with: the replica leaves the job, which goes on
 // with others, and its process ends, since a broken device context cannot be

@@ -22,6 +22,7 @@ EventFigures ProgramFigures::Get() {
     return Read();
   }
   Hear();
+  figures_.refused = stats_->refused();
   return figures_;
 }
 

@@ -19,7 +19,8 @@ class ProgramFigures {
   ProgramFigures(uint32_t worker, uint64_t sessions, uint32_t fragments,
                  const StatsCollector* stats, const SessionControl* control, const Clock* clock);
 
-  // What it has done is at most a tenth of a second old, since that is not cheap.
+  // What it has done is at most a tenth of a second old, since that is not cheap; but for refused
+  // pushes, by which a program finds out whether it is fit to go on.
   EventFigures Get();
   // As of now.
   EventFigures Read();

@@ -13,12 +13,14 @@ TEST(ProgramFiguresTest, WhatTheCoordinatorSaysIsToldAtOnce) {
   EXPECT_EQ(figures.Get().local_steps, 0u);
   control.TellReplicas(3);
   control.TellLocalSteps(25);
+  stats.AddFetch(FetchStats(), absl::ZeroDuration());
   stats.AddRefused();
   EXPECT_EQ(figures.Get().replicas, 3u);
   EXPECT_EQ(figures.Get().local_steps, 25u);
-  EXPECT_EQ(figures.Get().refused, 0u) << "what it has done may be a little older";
+  EXPECT_EQ(figures.Get().refused, 1u) << "by which it finds out whether it may go on";
+  EXPECT_EQ(figures.Get().fetches, 0u) << "what it has done may be a little older";
   clock.Advance(absl::Milliseconds(100));
-  EXPECT_EQ(figures.Get().refused, 1u);
+  EXPECT_EQ(figures.Get().fetches, 1u);
   EXPECT_EQ(figures.Get().local_steps, 25u);
 }
 

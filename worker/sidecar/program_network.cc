@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "worker/client/exchange.h"
 #include "worker/client/monsoon.h"
+#include "worker/session/session_status.h"
 #include "worker/sidecar/program_rows.h"
 
 namespace monsoon {
@@ -167,6 +168,8 @@ absl::Status ProgramNetwork::Listen() {
   }
   if (*call != nullptr && (*call)->kind == MessageKind::kFinish) {
     EndJob();
+  } else if (*call != nullptr && (*call)->kind == MessageKind::kDiverged) {
+    return ProgramDivergedError(FieldReader((*call)->fields).String());
   }
   return absl::OkStatus();
 }
@@ -200,6 +203,8 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
         return TakeEndOfSamples(*call, gradient);
       case MessageKind::kFinish:
         return TakeFinish(*call, gradient);
+      case MessageKind::kDiverged:
+        return ProgramDivergedError(FieldReader(call->fields).String());
       default:
         return absl::InvalidArgumentError(absl::StrCat("the program's call ",
                                                        static_cast<uint32_t>(call->kind),

@@ -60,7 +60,7 @@ class ProgramNetwork : public Network {
   absl::StatusOr<EvaluationResult> AskToEvaluate();
 
   // While nothing is leased, of a program that computed when its last session was lost: if it
-  // ends the job, the session is told.
+  // ends the job, the session is told. ProgramDivergedError: that is what it says.
   absl::Status Listen();
 
  private:

@@ -22,47 +22,6 @@
 
 namespace monsoon::testing {
 
-// A step that counts so many batches, with gradients of rows, and of all tensors but the absent.
-inline std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = {},
-                          const std::vector<uint32_t>& absent = {}) {
-  FieldWriter fields;
-  fields.Number(batches);
-  fields.Number(uint64_t{1});            // steps
-  fields.Number(uint64_t{4} * batches);  // examples
-  fields.Number(uint64_t{0});            // judged
-  fields.Number(uint64_t{0});            // correct
-  fields.Number(uint8_t{1});
-  fields.Number(0.5);  // loss
-  fields.Number(static_cast<uint32_t>(rows.size()));
-  for (const uint64_t row : rows) {  // a piece each, of two values
-    fields.Number(uint32_t{0});
-    fields.Number(uint64_t{1});
-    fields.Number(row);
-    fields.Number(1.0f);
-    fields.Number(2.0f);
-  }
-  fields.Number(static_cast<uint32_t>(absent.size()));
-  for (const uint32_t tensor : absent) {
-    fields.Number(tensor);
-  }
-  return fields.bytes();
-}
-inline std::string RowsOf(const std::vector<uint64_t>& rows, uint32_t table = 0) {
-  FieldWriter fields;
-  fields.Number(table);
-  fields.Number(uint64_t{rows.size()});
-  fields.Bytes(rows.data(), rows.size() * sizeof(uint64_t));
-  return fields.bytes();
-}
-inline std::string Evaluated(const std::string& failure) {
-  FieldWriter fields;
-  fields.String(failure);
-  fields.Number(uint32_t{1});
-  fields.String("loss");
-  fields.Number(2.5);
-  return fields.bytes();
-}
-
 // A millisecond later with each look. One thread.
 class TickingClock : public Clock {
  public:

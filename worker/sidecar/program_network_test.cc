@@ -24,6 +24,7 @@ using ::monsoon::testing::RowsOf;
 using ::monsoon::testing::StatusIs;
 using ::monsoon::testing::StepOf;
 using ::monsoon::testing::Train;
+using ::monsoon::testing::Wait;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ProgramNetworkTest = ::monsoon::testing::ProgramNetworkFixture;
@@ -180,6 +181,27 @@ TEST_F(ProgramNetworkTest, ACallOutOfPlaceIsRefused) {
   fake_.Call(MessageKind::kBegin);
   EXPECT_THAT(StepAlone(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("call 2 has no place")));
+}
+
+TEST_F(ProgramNetworkTest, AProgramThatHasDivergedEndsItsSessionWithWhatItHasPushed) {
+  Script({Train({0, 1}), Wait()});
+  const SessionEnd end = Run([this] {
+    EXPECT_EQ(Draw(), 4u);
+    for (int step = 0; step < 3; ++step) {
+      fake_.Call(MessageKind::kStep, StepOf(1));
+      EXPECT_EQ(fake_.AwaitEvent().figures.kind, MONSOON_GO);
+    }
+    FieldWriter fields;
+    fields.String("step 3: exp_avg of w");
+    fake_.Call(MessageKind::kDiverged, fields.bytes());
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFailed);
+  EXPECT_EQ(end.failure, ReportFailureRequest::PROGRAM_DIVERGED);
+  EXPECT_EQ(end.message, "step 3: exp_avg of w");
+  EXPECT_EQ(shards_.w()[0], -3.0f);
+  ASSERT_EQ(coordinator_.requests().back().done_size(), 1) << "the block that is not whole is not";
+  EXPECT_EQ(coordinator_.requests().back().done(0).block(), 0u);
+  ASSERT_NE(fake_.seen().call(), nullptr) << "who ends its part answers it";
 }
 
 TEST_F(ProgramNetworkTest, AStepWithoutItsFieldsIsRefused) {

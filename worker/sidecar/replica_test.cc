@@ -98,6 +98,17 @@ TEST_F(ReplicaTest, AStepNamesTheTensorsThatHaveNoGradient) {
   EXPECT_EQ(Stats().refused, 0u);
 }
 
+TEST_F(ReplicaTest, AProgramThatHasDivergedIsToldThatItsPartIsOver) {
+  Join("0 go+3 go! diverged");
+  ASSERT_EQ(Draw(), 0);
+  EXPECT_EQ(monsoon_report_divergence(replica_, nullptr, &event_), MONSOON_INVALID_ARGUMENT);
+  ASSERT_EQ(monsoon_report_divergence(replica_, "w", &event_), MONSOON_OK) << monsoon_last_error();
+  EXPECT_EQ(event_.discarded, 1) << "the session was lost before, and it is to say it again";
+  EXPECT_EQ(monsoon_report_divergence(replica_, "exp_avg of w", &event_), MONSOON_OUT_OF_RANGE);
+  EXPECT_STREQ(monsoon_last_error(), "exp_avg of w");
+  EXPECT_EQ(monsoon_draw(replica_, &batch_, &event_), MONSOON_OUT_OF_RANGE) << "nobody is asked";
+}
+
 TEST_F(ReplicaTest, WithLocalStepsNoTensorIsAbsent) {
   Join("2 go+2");
   const uint32_t number = 0;

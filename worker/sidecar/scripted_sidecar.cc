@@ -7,6 +7,7 @@
 // "rows" answers a fetch of rows of its table, of 100 rows x 2: row r is r + 0.25, r + 0.5. With
 // any event, `pushes` is how many pieces of rows a step has brought, `bytes_pushed` the sum of
 // their values; `refused` is how many tensors the step had no gradient of.
+// "diverged" refuses a report of divergence, with its text, and all calls from then on.
 // "seen" takes the gradient, and only then, after 20 ms, answers go. "die" kills it, and the
 // next one begins with the first word behind "again".
 #include <signal.h>
@@ -146,6 +147,11 @@ class ScriptedSidecar {
   void Answer(std::string word) {
     if (word == "rows") {
       AnswerRows();
+      return;
+    }
+    if (word == "diverged") {
+      CHECK(program_->call()->kind == MessageKind::kDiverged);
+      program_->Refuse(absl::OutOfRangeError(FieldReader(program_->call()->fields).String()));
       return;
     }
     if (program_->call()->kind == MessageKind::kStep ||

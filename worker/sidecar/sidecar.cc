@@ -304,6 +304,12 @@ std::optional<absl::Status> Sidecar::Train() {
   host.calls.on_drain = [this] {
     NoteEnd(absl::CancelledError("the coordinator told it to leave"));
   };
+  host.on_program_diverged = [this, job = reply.job()](const std::string& message) {
+    NoteEnd(absl::OutOfRangeError(absl::StrCat(
+        "job ", job, " goes on without this program, which has diverged alone: ", message,
+        "; the job's parameters are finite: start the program again, and it begins with them and a "
+        "new optimizer")));
+  };
   host.calls.on_enter_again = [this] {
     MutexLock lock(&mutex_);
     enters_again_ = true;
