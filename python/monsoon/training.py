@@ -200,9 +200,10 @@ class Training:
             self._refused = refused
             return event
         self._handle(event)
+        so_far = self.replica.stats()
         told: Event = self.replica.report_divergence(
-            f"step {self.replica.stats().get('steps')}: what {type(optimizer).__name__} keeps is "
-            f"not finite: {ill}")
+            f"worker/{so_far.get('worker')} step {so_far.get('steps')}: what "
+            f"{type(optimizer).__name__} keeps is not finite: {ill}")
         return told
 
     def _zero(self, zeroed: bool = False) -> None:

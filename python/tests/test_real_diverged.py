@@ -2,6 +2,7 @@
 Skipped unless a build is named, as test_real.py. Both programs are in this process, and take
 their steps in turn, so that no speed decides what is seen."""
 
+import re
 import threading
 
 import numpy
@@ -118,7 +119,9 @@ def test_moments_that_are_not_finite_are_found_after_one_push(cluster, client): 
                 next(good)
         for _ in good:
             pass
-    assert "what AdamW keeps is not finite: exp_avg of 0.weight" in str(raised.value)
+    assert f"job {well.id} goes on without this program" in str(raised.value)
+    assert re.search(rf"worker/{sick.stats.worker} step \d+: what AdamW keeps is not finite: "
+                     "exp_avg of 0.weight", str(raised.value))
     told = client.describe(well.id)
     assert told["state"] == "SUCCEEDED" and told["counts"]["refused"] in (1, 2)
     assert told["data"]["blocks_done"] == told["data"]["blocks"] * EPOCHS
