@@ -6,7 +6,7 @@
 namespace monsoon {
 
 // Grows with every change that older peers would misread.
-inline constexpr uint32_t kProtocolVersion = 6;
+inline constexpr uint32_t kProtocolVersion = 7;
 
 // The vector in which shards keep the parameters of a generation that is to be tested.
 inline constexpr char kTestedVector[] = "tested";
