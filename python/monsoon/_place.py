@@ -49,12 +49,13 @@ class Place:
     what is known (an epoch begins where all of the last one are done, and the coordinator tells
     every few seconds) with this program's pace times theirs since.
 
-    `ask` gives the job's place in epochs, or None. It is called by a thread of its own.
+    `ask` gives the job's place in epochs, or None. It is called by a thread of its own. `meant`:
+    how many programs are to train; those that do may be known some seconds later.
     Thread safety: none but for that thread.
     """
 
-    def __init__(self, per_epoch: int, ask: Callable[[], Optional[float]]) -> None:
-        self._per_epoch, self._ask = per_epoch, ask
+    def __init__(self, per_epoch: int, ask: Callable[[], Optional[float]], meant: int = 1) -> None:
+        self._per_epoch, self._ask, self._meant = per_epoch, ask, meant
         self._own, self._programs, self._epoch = 0, 1, 0
         self._known: Tuple[float, int] = (0.0, 0)  # batches, and how many were our own then
         self._most = 0.0
@@ -72,7 +73,7 @@ class Place:
             self._epoch, self._known = epoch, (epoch * self._per_epoch, self._own)
         self._own += batches
         self._programs = max(1, programs)
-        if self._programs > 1:
+        if max(self._programs, self._meant) > 1:
             self._ask_soon()
 
     def batches(self) -> float:

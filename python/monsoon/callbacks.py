@@ -97,7 +97,8 @@ class TrainerJob:
         job = self.job = join(self._coordinator, self._name, model,
                               Local(optimizer, **self._local), **settings)
         job.__enter__()
-        self._place = Place(self.lengths.per_epoch, lambda: _place_of(job))
+        self._place = Place(self.lengths.per_epoch, lambda: _place_of(job),
+                            settings.get("programs") or 1)
         if not job.ended:
             self._place.begin()
 

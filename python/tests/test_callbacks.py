@@ -221,6 +221,15 @@ def test_what_the_coordinator_tells_of_an_epoch_before_is_late():
     assert place.batches() == 12
 
 
+def test_others_that_are_meant_are_asked_for():
+    answers = [0.0, 0.7]
+    place = Place(10, lambda: answers.pop(0), meant=2)
+    place.begin()
+    place.counted(1, 0, 1)
+    place._asking.join()
+    assert place.batches() == 7
+
+
 def test_no_schedule_goes_past_the_end():
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     following = Following(falling(optimizer, 4), lambda: 9, most=4)
