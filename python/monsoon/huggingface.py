@@ -4,7 +4,7 @@
     arguments = TrainingArguments(num_train_epochs=3, per_device_train_batch_size=8, ...)
     MonsoonTrainer(model, arguments, train_dataset=data, callbacks=[monsoon]).train()
 
-    class OnMonsoon(MonsoonLoop, SFTTrainer): ...      # of any other Trainer
+    class OnMonsoon(MonsoonLoop, MyTrainer): ...      # of any other Trainer
 
 The Trainer's own optimizer steps. The keywords are those of TrainerJob, and so of join() and
 Local(). `examples` and `batch` are those of the Trainer where they are not said. The job ends at
@@ -96,7 +96,7 @@ class _Group(List[Any]):
 
 
 class MonsoonLoop:
-    """To be put before a Trainer: `class OnMonsoon(MonsoonLoop, SFTTrainer): ...`. One of its
+    """To be put before a Trainer: `class OnMonsoon(MonsoonLoop, MyTrainer): ...`. One of its
     callbacks is a MonsoonCallback, whose batches it trains on, in groups of
     gradient_accumulation_steps, with fewer where an epoch ends."""
 
