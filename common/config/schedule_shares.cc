@@ -79,6 +79,9 @@ void ResolveShares(std::optional<double> all, double steps, Schedule* schedule) 
 }
 
 void ResolveShares(uint64_t examples, const Trainers& trainers, Job* job) {
+  if (!job->has_downpour()) {
+    return;  // a batch job must not get an empty one
+  }
   Downpour* const downpour = job->mutable_downpour();
   if (downpour->optimizer().has_schedule()) {
     ResolveShares(PushesUntilStop(*job, examples, trainers), StepsOfAPush(*job, trainers),

@@ -83,6 +83,12 @@ TEST(ScheduleSharesTest, StepsBecomePushes) {
   EXPECT_EQ(gradients.downpour().optimizer().schedule().cosine().pushes(), 250u);
 }
 
+TEST(ScheduleSharesTest, ABatchJobGetsNoDownpour) {
+  Job job = Parse("stop { steps: 9 } sandblaster { }");
+  ResolveShares(64, {}, &job);
+  EXPECT_FALSE(job.has_downpour());
+}
+
 TEST(ScheduleSharesTest, NumbersStayAsTheyAre) {
   const Job job = Parse(
       "stop { steps: 9 } downpour { optimizer { schedule { cosine { pushes: 7 } warm_up_pushes: 2 "

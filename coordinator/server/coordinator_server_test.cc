@@ -136,7 +136,8 @@ TEST_F(CoordinatorServerTest, ServesProgramsThatEnterAJob) {
   request.set_pid(5);
   EXPECT_THAT(replica->Enter(request).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("program: monsoon 9.0.0 (protocol 7), coordinator: monsoon ")));
+                       HasSubstr(absl::StrCat("program: monsoon 9.0.0 (protocol ",
+                                              kProtocolVersion + 1, "), coordinator: monsoon "))));
   request.set_protocol_version(kProtocolVersion);
   *request.mutable_job() = SmallJob().job();
   EXPECT_THAT(replica->Enter(request).status(),
