@@ -161,14 +161,19 @@ void ProgramNetwork::EndJob() {
 }
 
 absl::Status ProgramNetwork::Listen() {
+  const bool is_new = program_->call() == nullptr;
   const absl::StatusOr<const Message*> call = program_->AwaitCall(absl::ZeroDuration());
   if (!call.ok()) {
     // Who watches the program tells the session that it is gone.
     return absl::IsCancelled(call.status()) ? absl::OkStatus() : call.status();
   }
-  if (*call != nullptr && (*call)->kind == MessageKind::kFinish) {
+  if (*call == nullptr) {
+    return absl::OkStatus();
+  }
+  heard_ |= is_new;
+  if ((*call)->kind == MessageKind::kFinish) {
     EndJob();
-  } else if (*call != nullptr && (*call)->kind == MessageKind::kDiverged) {
+  } else if ((*call)->kind == MessageKind::kDiverged) {
     return ProgramDivergedError(FieldReader((*call)->fields).String());
   }
   return absl::OkStatus();
@@ -177,7 +182,9 @@ absl::Status ProgramNetwork::Listen() {
 absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const StepKey&,
                                                            std::span<float> gradient) {
   CHECK_EQ(gradient.size(), program_->memory().gradient().size());
-  if (program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw &&
+  // Of what was heard while nothing was leased, nothing is done yet.
+  const bool heard = std::exchange(heard_, false);
+  if (!heard && program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw &&
       program_->call()->kind != MessageKind::kFetchRows) {
     RETURN_IF_ERROR(AnswerLastStep());
   }
@@ -224,6 +231,7 @@ absl::StatusOr<EvaluationResult> ProgramNetwork::AskToEvaluate() {
   } else if (call->kind == MessageKind::kFinish) {
     EndJob();
   }
+  heard_ = false;
   program_->Answer(MONSOON_EVALUATE);
   ASSIGN_OR_RETURN(call, AwaitCall());
   if (call->kind != MessageKind::kEvaluated) {

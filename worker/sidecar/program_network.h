@@ -95,6 +95,7 @@ class ProgramNetwork : public Network {
   ReplicaSession* session_ = nullptr;
   std::span<const float> parameters_;
   bool changed_ = false;  // the program has not got them yet
+  bool heard_ = false;    // the call that is outstanding came while nothing was leased
   // Of the program in the step under way: from an answer to its next call.
   absl::Duration computing_;
 };

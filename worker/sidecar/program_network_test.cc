@@ -124,6 +124,34 @@ TEST_F(ProgramNetworkTest, AnEvaluationForASessionThatIsOverIsDiscarded) {
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
 }
 
+// The session listens before its first question, and hears of them.
+TEST_F(ProgramNetworkTest, WhatCameBeforeTheFirstLeaseIsNoLastStep) {
+  Script({Train({0, 1}), Finish()});
+  fake_.seen().Discard();
+  fake_.Call(MessageKind::kEvaluated, Evaluated(""));
+  const SessionEnd end = Run([this] {
+    const FakeProgram::Event event = fake_.AwaitEvent();
+    EXPECT_EQ(event.figures.discarded, 1);
+    EXPECT_EQ(BatchesIn(event), 0u);
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(4));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+}
+
+TEST_F(ProgramNetworkTest, AnEndOfSamplesThatCameBeforeTheFirstLeaseIsOne) {
+  Script({Train({0, 1}), Finish()});
+  fake_.Call(MessageKind::kNoMoreSamples, StepOf(0));
+  const SessionEnd end = Run([] {});
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_NE(fake_.seen().call(), nullptr) << "its answer is the end of the job";
+  int done = 0;
+  for (const NextWorkRequest& request : coordinator_.requests()) {
+    done += request.done_size();
+  }
+  EXPECT_EQ(done, 2) << "nobody has samples for them";
+}
+
 TEST_F(ProgramNetworkTest, WithTheFirstBatchesOfASessionComeItsParameters) {
   Script({Train({0, 1}), Finish()});
   fake_.seen().Discard();
