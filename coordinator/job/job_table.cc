@@ -1,6 +1,7 @@
 #include "coordinator/job/job_table.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,12 +28,13 @@ JobTable::JobTable(StateWriter* writer) : writer_(writer) {
 
 absl::Status JobTable::CheckListed(const Job& job, const std::string& by) const {
   const uint64_t size = job.ByteSizeLong();
-  uint64_t bytes = 0;
+  std::vector<uint64_t> sizes;
   for (const auto& other : jobs_) {
-    bytes += other->plan.job.ByteSizeLong();
+    sizes.push_back(other->plan.job.ByteSizeLong());
   }
+  const uint64_t bytes = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
   if (jobs_.size() < kMostJobs && bytes + size <= kMostJobsBytes) {
-    return CheckShare(by, size, bytes);
+    return CheckShare(by, size, sizes, bytes);
   }
   return absl::ResourceExhaustedError(absl::StrFormat(
       "the list has %d jobs, and with this one %.1f MiB of their settings; it takes "
@@ -40,7 +42,8 @@ absl::Status JobTable::CheckListed(const Job& job, const std::string& by) const 
       jobs_.size(), Mib(bytes + size), kMostJobs, Mib(kMostJobsBytes)));
 }
 
-absl::Status JobTable::CheckShare(const std::string& by, uint64_t size, uint64_t taken) const {
+absl::Status JobTable::CheckShare(const std::string& by, uint64_t size,
+                                  const std::vector<uint64_t>& listed, uint64_t taken) const {
   constexpr char kRemedy[] = "delete ended ones (`coordinator delete`)";
   MemberShares count({.what = "jobs in the list",
                       .total = kMostJobs,
@@ -52,9 +55,9 @@ absl::Status JobTable::CheckShare(const std::string& by, uint64_t size, uint64_t
                       .least = kLeastJobsBytes,
                       .most = MemberShares::MostBeside(kMostJobsBytes, kLeastJobsBytes, taken),
                       .remedy = kRemedy});
-  for (const auto& other : jobs_) {
-    count.Count(other->state().by(), 1);
-    sizes.Count(other->state().by(), other->plan.job.ByteSizeLong());
+  for (size_t i = 0; i < jobs_.size(); ++i) {
+    count.Count(jobs_[i]->state().by(), 1);
+    sizes.Count(jobs_[i]->state().by(), listed[i]);
   }
   RETURN_IF_ERROR(count.Take(by, 1));
   return sizes.Take(by, size);

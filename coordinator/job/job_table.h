@@ -91,8 +91,10 @@ class JobTable {
 
  private:
   absl::Status CheckListed(const Job& job, const std::string& by) const;
-  // That the member's share has room for another one of this size, where all take so much.
-  absl::Status CheckShare(const std::string& by, uint64_t size, uint64_t taken) const;
+  // That the member's share has room for another one of this size. `listed` has the size of each
+  // that is there, `taken` their sum.
+  absl::Status CheckShare(const std::string& by, uint64_t size, const std::vector<uint64_t>& listed,
+                          uint64_t taken) const;
 
   StateWriter* const writer_;
   std::vector<std::unique_ptr<JobRecord>> jobs_;
