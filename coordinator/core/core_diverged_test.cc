@@ -24,16 +24,7 @@ class CoreDivergedTest : public CoreEnterTest {
   void BeginAndSkip() {
     JobPlan plan = Joined("gpt");
     plan.job.mutable_divergence()->set_action(DivergencePolicy::SKIP);
-    EnterReply reply;
-    for (int i = 0; i < 4; ++i) {
-      h_.Poll();
-      EnterRequest request = RequestOf(1, plan);
-      request.set_sealed_by(reply.writer());
-      ASSERT_OK_AND_ASSIGN(reply, h_.core().Enter(request, plan, h_.now()));
-      h_.job_term_ = reply.job_term();
-      h_.Settle();
-    }
-    ASSERT_EQ(reply.part(), EnterReply::TRAIN) << reply.reason();
+    EnterUntilItTrains(1, plan);
   }
 };
 

@@ -75,6 +75,19 @@ class CoreEnterTest : public ::testing::Test {
     EXPECT_EQ(reply.part(), EnterReply::TRAIN) << reply.reason();
     return reply.job();
   }
+  // `program` makes the job of `plan`, and enters it until it trains.
+  void EnterUntilItTrains(uint32_t program, const JobPlan& plan) {
+    EnterReply reply;
+    for (int i = 0; i < 4; ++i) {
+      h_.Poll();
+      EnterRequest request = RequestOf(program, plan);
+      request.set_sealed_by(reply.writer());
+      ASSERT_OK_AND_ASSIGN(reply, h_.core().Enter(request, plan, h_.now()));
+      h_.job_term_ = reply.job_term();
+      h_.Settle();
+    }
+    ASSERT_EQ(reply.part(), EnterReply::TRAIN) << reply.reason();
+  }
   void BecomesGuest(uint32_t program, const std::string& job) {
     h_.guest_[program] = 7000 + program;
     h_.enters_[program] = job;

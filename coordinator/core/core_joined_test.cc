@@ -290,16 +290,7 @@ class CoreMetricsTest : public CoreEnterTest {
       change(&plan.job);
     }
     h_.Poll();
-    EnterReply reply;
-    for (int i = 0; i < 4; ++i) {
-      h_.Poll();
-      EnterRequest request = RequestOf(1, plan);
-      request.set_sealed_by(reply.writer());
-      ASSERT_OK_AND_ASSIGN(reply, h_.core().Enter(request, plan, h_.now()));
-      h_.job_term_ = reply.job_term();
-      h_.Settle();
-    }
-    ASSERT_EQ(reply.part(), EnterReply::TRAIN);
+    EnterUntilItTrains(1, plan);
     Join(1, "gpt-1");
     Await();
   }

@@ -34,6 +34,14 @@ class DownpourEndTest : public ::testing::Test {
       replicas_->held_ = before->held_;
     }
   }
+  // Workers 0 and 1 have blocks.
+  void BeginWithTwo() {
+    Begin();
+    replicas_->Add(0);
+    replicas_->Add(1);
+    replicas_->Ask(0);
+    replicas_->Ask(1);
+  }
   // What `worker` is told that ends the job, with the blocks that it has done.
   absl::StatusOr<NextWorkReply> End(uint32_t worker, const std::vector<BlockId>& done = {}) {
     NextWorkRequest request;
@@ -108,11 +116,7 @@ TEST_F(DownpourEndTest, OthersFinishWhatTheyHoldAndTestTheEnd) {
 }
 
 TEST_F(DownpourEndTest, WhoHasEndedItMayDie) {
-  Begin();
-  replicas_->Add(0);
-  replicas_->Add(1);
-  replicas_->Ask(0);
-  replicas_->Ask(1);
+  BeginWithTwo();
   ASSERT_OK(End(1));
   replicas_->Lose(1);
   EXPECT_EQ(job_->phase(), Phase::kDraining);
@@ -121,11 +125,7 @@ TEST_F(DownpourEndTest, WhoHasEndedItMayDie) {
 }
 
 TEST_F(DownpourEndTest, TwoEndItAtOnce) {
-  Begin();
-  replicas_->Add(0);
-  replicas_->Add(1);
-  replicas_->Ask(0);
-  replicas_->Ask(1);
+  BeginWithTwo();
   ASSERT_OK(End(0));
   EXPECT_EQ(job_->phase(), Phase::kDraining);
   ASSERT_OK_AND_ASSIGN(const NextWorkReply reply, End(1));
@@ -134,11 +134,7 @@ TEST_F(DownpourEndTest, TwoEndItAtOnce) {
 }
 
 TEST_F(DownpourEndTest, ItHoldsInTheNextLifeOfTheCoordinator) {
-  Begin();
-  replicas_->Add(0);
-  replicas_->Add(1);
-  replicas_->Ask(0);
-  replicas_->Ask(1);
+  BeginWithTwo();
   ASSERT_OK(End(1));
   Begin();
   EXPECT_EQ(job_->phase(), Phase::kDraining);
