@@ -168,7 +168,9 @@ void SliceStripes::AddTo(ShardJobStatus* status) const {
   }
 }
 
-void SliceStripes::CopyStripe(uint32_t stripe, std::span<float> out) const {
+void SliceStripes::TakeStripe(uint32_t stripe, std::span<float> out) {
+  // A worker that reaches its other shards alone cannot tell this one that it has nothing to push.
+  stripes_[stripe]->EndRounds();
   stripes_[stripe]->Copy(/*session=*/std::nullopt, out);
 }
 

@@ -74,7 +74,7 @@ class SliceStripes final : public SliceParameters {
   void AddTo(ShardJobStatus* status) const;
 
   // Of the parameters, for VectorStore.
-  void CopyStripe(uint32_t stripe, std::span<float> out) const override;
+  void TakeStripe(uint32_t stripe, std::span<float> out) override;
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override;
 
   // Every byte of parameters and optimizer state, for tests.

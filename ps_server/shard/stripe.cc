@@ -209,9 +209,19 @@ bool Stripe::RoundIsOver() {
 }
 
 void Stripe::CloseRoundIfOver() {
-  if (!RoundIsOver()) {
-    return;
+  if (RoundIsOver()) {
+    CloseRound();
   }
+}
+
+void Stripe::EndRounds() {
+  MutexLock lock(&mutex_);
+  if (round_.has_value() && !round_->empty()) {
+    CloseRound();
+  }
+}
+
+void Stripe::CloseRound() {
   AlignedFloats mean = AlignedFloats::Uninitialized(size_);
   const float part = round_->Close(parameters_, mean.span());
   const StripeWriteScope write(header_);

@@ -174,6 +174,21 @@ TEST_F(StripeRoundsTest, OneThatPassesIsNotWaitedForUntilItPushes) {
   EXPECT_EQ(Value(), 9);
 }
 
+TEST_F(StripeRoundsTest, TheEndOfTheTrainingWaitsForNobody) {
+  Open(2);
+  stripe_->EndRounds();
+  EXPECT_EQ(stripe_->version(), 0u);  // no round is open
+  EXPECT_EQ(Push(0, -2), APPLIED);
+  EXPECT_EQ(Value(), 0);
+  stripe_->EndRounds();
+  EXPECT_EQ(Value(), 2);
+  EXPECT_EQ(stripe_->version(), 1u);
+  EXPECT_EQ(Landed(0), 1u);
+  stripe_->CloseSession({1, 1});  // which was waited for: there is nothing left to apply
+  EXPECT_EQ(Value(), 2);
+  EXPECT_EQ(stripe_->version(), 1u);
+}
+
 TEST_F(StripeRoundsTest, WithAQuorumAndNoGraceEachMovesByItself) {
   Make(Subtract(), {.quorum = 1});
   Open(2);

@@ -316,7 +316,7 @@ absl::Status VectorStore::Uniform(const VectorUniform& op) {
 absl::Status VectorStore::Copy(const VectorCopy& op) {
   if (op.in().empty()) {
     return MakeVector(op.out(), [this](uint32_t stripe, const Slice&, std::span<float> out) {
-      parameters_->CopyStripe(stripe, out);
+      parameters_->TakeStripe(stripe, out);
     });
   }
   ASSIGN_OR_RETURN(const Input in, Find(op.in()));

@@ -46,7 +46,8 @@ struct SliceShape {
 class SliceParameters {
  public:
   virtual ~SliceParameters() = default;
-  virtual void CopyStripe(uint32_t stripe, std::span<float> out) const = 0;
+  // A minimiser begins with what is copied: no push moves the parameters after it.
+  virtual void TakeStripe(uint32_t stripe, std::span<float> out) = 0;
   virtual void WriteStripe(uint32_t stripe, std::span<const float> parameters) = 0;
 };
 

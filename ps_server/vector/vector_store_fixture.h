@@ -23,7 +23,7 @@ inline constexpr uint64_t kVectorBytes = kFloats * sizeof(float);
 
 class FakeParameters : public SliceParameters {
  public:
-  void CopyStripe(uint32_t stripe, std::span<float> out) const override {
+  void TakeStripe(uint32_t stripe, std::span<float> out) override {
     std::copy_n(values.begin() + static_cast<ptrdiff_t>(stripe * kStripe), out.size(), out.begin());
   }
   void WriteStripe(uint32_t stripe, std::span<const float> parameters) override {
