@@ -214,8 +214,9 @@ void FillDatasetDefaults(Dataset* data) {
 }
 
 void FillDownpourDefaults(Downpour* downpour) {
-  const bool takes_share = TakesShare(downpour->push_format());
-  FillUnset(downpour, {takes_share ? "" : "top_k_share"});
+  FillUnset(downpour, TakesShare(downpour->push_format())
+                          ? std::vector<absl::string_view>()
+                          : std::vector<absl::string_view>{"top_k_share", "residual_decay"});
   if (downpour->local_update().kind_case() == LocalUpdate::KIND_NOT_SET) {
     downpour->mutable_local_update()->mutable_none();
   }

@@ -86,6 +86,7 @@ absl::StatusOr<JoinedJob> MakeJoinedJob(const Assignment& assignment) {
   client.fetch_format = downpour.fetch_format();
   client.fetch_changes = downpour.fetch_changes();
   client.top_k_share = downpour.top_k_share();
+  client.residual_decay = downpour.has_residual_decay() ? downpour.residual_decay() : 1.0;
   joined.train_fingerprint = assignment.train_fingerprint();
   joined.test_fingerprint = assignment.test_fingerprint();
   joined.keep_pushes = assignment.keep_pushes();

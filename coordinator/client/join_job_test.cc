@@ -32,6 +32,7 @@ Job MakeJob() {
   job.mutable_downpour()->set_fetch_format(BFLOAT16);
   job.mutable_downpour()->set_fetch_changes(INT8);
   job.mutable_downpour()->set_top_k_share(0.25);
+  job.mutable_downpour()->set_residual_decay(0.5);
   return job;
 }
 
@@ -130,6 +131,7 @@ TEST(MakeJoinedJobTest, HasAllThatAParameterClientNeeds) {
   EXPECT_EQ(client.fetch_format, BFLOAT16);
   EXPECT_EQ(client.fetch_changes, INT8);
   EXPECT_EQ(client.top_k_share, 0.25);
+  EXPECT_EQ(client.residual_decay, 0.5);
   EXPECT_FALSE(client.read_only);
   // One stripe of 64 bytes a shard.
   EXPECT_EQ(client.map.shards(), 2u);

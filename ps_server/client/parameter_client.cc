@@ -43,7 +43,7 @@ class ShardedParameterClient final : public ParameterClient {
         epochs_(HeldEpochs(options_)),
         push_requests_(&options_),
         encoder_(options_.map, options_.fragments, options_.push_format, std::move(push_codec),
-                 options_.values) {
+                 options_.values, options_.residual_decay) {
     ClientTransports transports = MakeClientTransports(options_, &report_);
     fetch_transport_ = std::move(transports.fetch);
     push_transport_ = std::move(transports.push);

@@ -123,6 +123,7 @@ struct ParameterClientOptions {
   WireFormat fetch_format = FLOAT32;
   WireFormat fetch_changes = FLOAT32;  // else Fetch brings changes of the public copy, in that
   double top_k_share = 0;              // TOP_K and TOP_K_2BIT only
+  double residual_decay = 1;           // likewise: what a push leaves out stays, times that
   // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
   // shared_memory.
   Transport transport = Transport::AUTO;

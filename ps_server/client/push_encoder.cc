@@ -10,12 +10,14 @@
 namespace monsoon {
 
 PushEncoder::PushEncoder(const ShardMap& map, const FragmentMap& fragments, WireFormat format,
-                         std::unique_ptr<TensorCodec> codec, std::vector<Slice> values)
+                         std::unique_ptr<TensorCodec> codec, std::vector<Slice> values,
+                         double residual_decay)
     : map_(map),
       fragments_(fragments),
       format_(format),
       codec_(std::move(codec)),
       values_(std::move(values)),
+      residual_decay_(static_cast<float>(residual_decay)),
       place_(map.shards()),
       shard_place_(fragments.count()) {
   std::vector<size_t> end(fragments_.count(), 0);
@@ -49,8 +51,11 @@ void PushEncoder::EncodeStripe(std::span<const float> gradient, uint32_t shard, 
     std::ranges::copy(std::as_bytes(floats), out.begin());
     return;
   }
-  codec_->EncodeWithFeedback(floats, std::span(residual_).subspan(slice.begin, slice.size()),
-                             std::span(scratch_).first(slice.size()), out);
+  const std::span<float> residual = std::span(residual_).subspan(slice.begin, slice.size());
+  if (residual_decay_ != 1.0f) {
+    std::ranges::for_each(residual, [this](float& left) { left *= residual_decay_; });
+  }
+  codec_->EncodeWithFeedback(floats, residual, std::span(scratch_).first(slice.size()), out);
 }
 
 void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient,

@@ -29,9 +29,12 @@ namespace monsoon {
 class PushEncoder {
  public:
   // `codec` is that of `format`; `fragments` are of the map. Parts in `values` are no gradients but
-  // what is to be reached: what a push leaves of them has no place in the next one.
+  // what is to be reached: what a push leaves of them has no place in the next one. Of the rest
+  // residual_decay times what is left joins the next push of its stripe (SparseLoCo, Sarfi et al.
+  // 2025, arXiv 2508.15706, algorithm 1); 1: all of it.
   PushEncoder(const ShardMap& map, const FragmentMap& fragments, WireFormat format,
-              std::unique_ptr<TensorCodec> codec, std::vector<Slice> values = {});
+              std::unique_ptr<TensorCodec> codec, std::vector<Slice> values = {},
+              double residual_decay = 1);
 
   WireFormat format() const { return format_; }
 
@@ -85,6 +88,7 @@ class PushEncoder {
   const WireFormat format_;
   const std::unique_ptr<TensorCodec> codec_;
   const std::vector<Slice> values_;
+  const float residual_decay_;
   std::vector<std::vector<Slice>> place_;        // [shard][stripe], in the bytes of its fragment
   std::vector<std::vector<Slice>> shard_place_;  // [fragment][shard]
   uint64_t sequence_ = 0;

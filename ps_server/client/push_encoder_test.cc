@@ -117,6 +117,27 @@ TEST(PushEncoderTest, WhatIsLeftOutLeavesWithALaterPush) {
   }
 }
 
+// e = decay e + g; what is sent leaves e: SparseLoCo's algorithm 1 by hand. Of each 32 floats the 8
+// largest leave.
+TEST(PushEncoderTest, AShareOfWhatIsLeftOutLeavesWithALaterPush) {
+  const FragmentMap whole = FragmentMap::Whole(Map());
+  PushEncoder encoder(Map(), whole, TOP_K, *TensorCodec::Create(TOP_K, 0.25), {}, 0.5);
+  std::vector<float> gradient(128, 0.0f);
+  for (size_t i = 0; i < 32; ++i) gradient[i] = i < 8 ? 8.0f : i < 16 ? 4.0f : 0.0f;
+  encoder.Encode(1, gradient);
+  EXPECT_EQ(Content(encoder, 0, 0)[0], 8.0f);
+  EXPECT_EQ(Content(encoder, 0, 0)[8], 0.0f);
+  // A push of its own sequence decays nothing a second time.
+  encoder.Encode(1, gradient);
+  std::fill(gradient.begin(), gradient.end(), 0.0f);
+  for (size_t i = 16; i < 24; ++i) gradient[i] = 3.0f;  // above what is left of 4
+  encoder.Encode(2, gradient);
+  EXPECT_EQ(Content(encoder, 0, 0)[16], 3.0f);
+  EXPECT_EQ(Content(encoder, 0, 0)[8], 0.0f);
+  encoder.Encode(3, std::vector<float>(128, 0.0f));
+  EXPECT_EQ(Content(encoder, 0, 0)[8], 1.0f);
+}
+
 // Each push rounds what it sends to two magnitudes; all of it arrives in the end.
 TEST(PushEncoderTest, WhatTwoBitsLoseLeavesWithLaterPushes) {
   PushEncoder encoder = Encoder(TOP_K_2BIT);

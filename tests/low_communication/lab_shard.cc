@@ -84,8 +84,9 @@ absl::Status LabShard::Start(std::span<const float> initial) {
     worker.base.resize(map_.stripes(0));
     const double share = downpour.top_k_share() > 0 ? downpour.top_k_share() : kTopKShare;
     ASSIGN_OR_RETURN(auto codec, TensorCodec::Create(downpour.push_format(), share));
-    worker.encoder =
-        std::make_unique<PushEncoder>(map_, fragments_, downpour.push_format(), std::move(codec));
+    const double decay = downpour.has_residual_decay() ? downpour.residual_decay() : 1;
+    worker.encoder = std::make_unique<PushEncoder>(map_, fragments_, downpour.push_format(),
+                                                   std::move(codec), std::vector<Slice>(), decay);
     workers_.push_back(std::move(worker));
   }
   return absl::OkStatus();
