@@ -14,68 +14,17 @@
 #include "common/config/joined_check.h"
 #include "common/config/location_map.h"
 #include "common/config/model.h"
+#include "common/config/optimizer_check.h"
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
-#include "common/config/schedule_shares.h"
 #include "common/config/sets_check.h"
 #include "common/config/test_figures_check.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
-#include "common/optimizer/schedule.h"
-#include "common/optimizer/schedule_lengths.h"
 #include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {
-
-// Numbers of pushes, or shares of them all: `stop` must then tell how many there are.
-void CheckScheduleAt(const Schedule& schedule, const std::string& path, const Stop& stop,
-                     Reporter* reporter) {
-  for (const ScheduleLength& length : LengthsOf(schedule)) {
-    if (length.pushes != 0 && length.share != 0) {
-      reporter->Error(JoinPath(path, length.share_name),
-                      absl::StrCat("stands in place of ", length.name), "leave one of them out");
-    } else if (length.needed && length.pushes == 0 && length.share == 0) {
-      reporter->Error(JoinPath(path, length.name), "must be at least 1");
-    }
-  }
-  if (const std::string complaint = PointsComplaint(schedule.points());
-      schedule.has_points() && !complaint.empty()) {
-    reporter->Error(JoinPath(path, "points"), complaint,
-                    "as in points { point { factor: 1 } point { pushes: 1000 factor: 0.1 } }");
-  }
-  if (HasShares(schedule) && stop.steps() == 0 && stop.epochs() == 0) {
-    reporter->Error(path, "a share is of all pushes until `stop`, which nobody knows here",
-                    "set stop.epochs or stop.steps");
-  }
-}
-
-// `path` is where the optimizer stands.
-void CheckOptimizerAt(const Optimizer& optimizer, const std::string& path, Reporter* reporter) {
-  if (optimizer.weight_decay_weights_only() && !Decays(optimizer)) {
-    reporter->Error(JoinPath(path, "weight_decay_weights_only"),
-                    "means nothing without weight_decay");
-  }
-  const OptimizerKind* const kind = FindKind(optimizer);
-  if (kind == nullptr) {
-    return;
-  }
-  const std::string name(kind->name());
-  if (kind->own_decay != nullptr && optimizer.weight_decay() != 0.0) {
-    reporter->Error(JoinPath(path, "weight_decay"),
-                    absl::StrCat(name, " has a weight_decay of its own"),
-                    absl::StrCat("as in ", kind->own_decay));
-  }
-  if (const auto problem = kind->check == nullptr ? std::nullopt : kind->check(optimizer)) {
-    reporter->Error(JoinPath(path, absl::StrCat(name, ".", problem->field)), problem->message,
-                    problem->suggestion);
-  }
-  if (optimizer.has_average() && InitialState(optimizer) != 0.0f) {
-    reporter->Error(JoinPath(path, "average"),
-                    absl::StrCat("is not for ", name, " with an ", kind->initial_state),
-                    "leave one of them out");
-  }
-}
 
 // How differences leave, and what comes back lands.
 void CheckLanding(const Downpour& downpour, Reporter* reporter) {
@@ -178,10 +127,14 @@ void CheckFormats(const Downpour& downpour, Reporter* reporter) {
                     fetch->parameters_instead != nullptr ? fetch->parameters_instead
                                                          : FormatNames(carries, "or"));
   }
+  const auto takes_share = [](const FormatTraits& traits) { return traits.takes_share; };
+  if (downpour.has_residual_decay() && !TakesShare(downpour.push_format())) {
+    reporter->Error("downpour.residual_decay", absl::StrCat("means nothing without push_format: ",
+                                                            FormatNames(takes_share, "or")));
+  }
   const double share = downpour.top_k_share();
   const FormatTraits* const push = FindFormat(downpour.push_format());
   if (share != 0.0 && !TakesShare(downpour.push_format())) {
-    const auto takes_share = [](const FormatTraits& traits) { return traits.takes_share; };
     reporter->Error("downpour.top_k_share", absl::StrCat("means nothing without push_format: ",
                                                          FormatNames(takes_share, "or")));
   } else if (!(share >= 0.0 && share <= kMaxTopKShare)) {
@@ -191,7 +144,8 @@ void CheckFormats(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
-void CheckDownpour(const Downpour& downpour, const Stop& stop, Reporter* reporter) {
+void CheckDownpour(const Downpour& downpour, const Stop& stop,
+                   const std::optional<ParameterLayout>& layout, Reporter* reporter) {
   CheckFormats(downpour, reporter);
   if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
       downpour.warmstart().seconds() == 0.0) {
@@ -202,8 +156,7 @@ void CheckDownpour(const Downpour& downpour, const Stop& stop, Reporter* reporte
        {std::pair<std::string, const Optimizer*>{"downpour.optimizer", &downpour.optimizer()},
         std::pair<std::string, const Optimizer*>{"downpour.local.inner",
                                                  &downpour.local().inner()}}) {
-    CheckOptimizerAt(*optimizer, path, reporter);
-    CheckScheduleAt(optimizer->schedule(), JoinPath(path, "schedule"), stop, reporter);
+    CheckOptimizer(*optimizer, path, stop, layout, reporter);
   }
   CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
@@ -235,7 +188,7 @@ class JobCheck {
     } else {
       CheckNotJoined(job_, reporter_);
     }
-    CheckMode();
+    CheckMode(layout);
     CheckStop();
     CheckEvaluation();
     CheckCheckpoint();
@@ -268,13 +221,13 @@ class JobCheck {
     }
   }
 
-  void CheckMode() {
+  void CheckMode(const std::optional<ParameterLayout>& layout) {
     if (!job_.has_downpour() && !job_.has_sandblaster() && !joined()) {
       Error("downpour", "the job has no mode",
             "add downpour { optimizer { ... } } or sandblaster { }");
     }
     if (job_.has_downpour()) {
-      CheckDownpour(job_.downpour(), job_.stop(), reporter_);
+      CheckDownpour(job_.downpour(), job_.stop(), layout, reporter_);
     }
     if (job_.has_sandblaster() && !joined()) {
       CheckSandblaster(job_, reporter_);

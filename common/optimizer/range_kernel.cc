@@ -1,36 +1,36 @@
 #include "common/optimizer/range_kernel.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/optimizer_groups.h"
 #include "common/optimizer/optimizer_kinds.h"
 
 namespace monsoon {
 namespace {
 
-enum class Part { kWeights, kBiases, kStatistics };
-
 struct Piece {
   Slice range;  // from the kernel's begin
-  Part part = Part::kWeights;
+  // Null: it is frozen.
+  const OptimizerKernel* kernel = nullptr;
 };
 
 class RangeKernel final : public OptimizerKernel {
  public:
-  // `pieces` cover the range, in order. `biases` and `statistics` may be null where no
-  // piece is of them.
-  RangeKernel(std::unique_ptr<OptimizerKernel> weights, std::unique_ptr<OptimizerKernel> biases,
-              std::unique_ptr<OptimizerKernel> statistics, std::vector<Piece> pieces)
-      : weights_(std::move(weights)),
-        biases_(std::move(biases)),
-        statistics_(std::move(statistics)),
-        pieces_(std::move(pieces)) {}
+  // `pieces` cover the range, in order, with kernels of `kernels`, of which the first is the
+  // optimizer's own; `statistics` are one of them, or null.
+  RangeKernel(std::vector<std::unique_ptr<OptimizerKernel>> kernels,
+              const OptimizerKernel* statistics, std::vector<Piece> pieces)
+      : kernels_(std::move(kernels)), statistics_(statistics), pieces_(std::move(pieces)) {}
 
-  int state_slots() const override { return weights_->state_slots(); }
-  float initial_state() const override { return weights_->initial_state(); }
+  int state_slots() const override { return kernels_[0]->state_slots(); }
+  float initial_state() const override { return kernels_[0]->initial_state(); }
 
   void Apply(PushNumber k, std::span<float> w, OptimizerState state,
              std::span<const float> g) const override {
@@ -47,7 +47,7 @@ class RangeKernel final : public OptimizerKernel {
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
                      OptimizerState part_state) {
                    const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
-                   if (&kernel == statistics_.get()) {
+                   if (&kernel == statistics_) {
                      kernel.Apply(k, part, part_state, part_g);
                    } else {
                      kernel.ApplyScaled(k, part, part_state, part_g, scale);
@@ -62,6 +62,11 @@ class RangeKernel final : public OptimizerKernel {
 
   void ApplyAndTell(PushNumber k, std::span<float> w, OptimizerState state,
                     std::span<const float> g, std::span<float> moved, bool fresh) const override {
+    for (const Piece& piece : pieces_) {
+      if (fresh && piece.kernel == nullptr) {
+        std::ranges::fill(moved.subspan(piece.range.begin, piece.range.size()), 0.0f);
+      }
+    }
     ForEachPiece(w, state,
                  [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
                      OptimizerState part_state) {
@@ -78,7 +83,7 @@ class RangeKernel final : public OptimizerKernel {
                        [&](const OptimizerKernel& kernel, const Slice& piece, std::span<float> part,
                            OptimizerState part_state) {
                          const std::span<const float> part_g = g.subspan(piece.begin, piece.size());
-                         if (&kernel == statistics_.get()) {
+                         if (&kernel == statistics_) {
                            MoveStatistics(part_g, terms, part);
                          } else {
                            kernel.ApplyPush(k, part, part_state, part_g, terms);
@@ -95,10 +100,6 @@ class RangeKernel final : public OptimizerKernel {
     }
   }
 
-  const OptimizerKernel& KernelOf(Part part) const {
-    return part == Part::kWeights ? *weights_ : part == Part::kBiases ? *biases_ : *statistics_;
-  }
-
   template <typename Update>
   void ForEachPiece(std::span<float> w, OptimizerState state, Update update) const {
     ForEachPieceWithin({0, w.size()}, w, state, update);
@@ -112,75 +113,128 @@ class RangeKernel final : public OptimizerKernel {
     for (const Piece& piece : pieces_) {
       const Slice range{std::max(piece.range.begin, within.begin),
                         std::min(piece.range.end, within.end)};
-      if (range.begin >= range.end) {
+      if (range.begin >= range.end || piece.kernel == nullptr) {
         continue;
       }
-      update(KernelOf(piece.part), range, w.subspan(range.begin, range.size()),
-             piece.part == Part::kStatistics ? OptimizerState()
-                                             : state.Part(range.begin, range.size(), w.size()));
+      update(*piece.kernel, range, w.subspan(range.begin, range.size()),
+             piece.kernel == statistics_ ? OptimizerState()
+                                         : state.Part(range.begin, range.size(), w.size()));
     }
   }
 
-  const std::unique_ptr<OptimizerKernel> weights_;
-  const std::unique_ptr<OptimizerKernel> biases_;
-  const std::unique_ptr<OptimizerKernel> statistics_;
+  const std::vector<std::unique_ptr<OptimizerKernel>> kernels_;
+  const OptimizerKernel* const statistics_;
   const std::vector<Piece> pieces_;
 };
 
-// `range` cut into the parts that are named and the weights between them.
-std::vector<Piece> Cut(const std::vector<Slice>& biases, const std::vector<Slice>& statistics,
-                       const Slice& range) {
-  std::vector<Piece> named;
-  for (const Slice& bias : biases) {
-    named.push_back({bias, Part::kBiases});
+bool Has(const std::vector<Slice>& parts, uint64_t index) {
+  const auto part = std::ranges::upper_bound(parts, index, {}, &Slice::end);
+  return part != parts.end() && part->begin <= index;
+}
+
+// What decides about a parameter.
+struct Rule {
+  bool statistic = false;
+  bool bare = false;         // without decay
+  std::optional<int> group;  // Optimizer.group
+  bool operator==(const Rule&) const = default;
+};
+
+Rule RuleAt(const Optimizer& optimizer, const TensorRanges& tensors, uint64_t index) {
+  if (Has(tensors.statistics, index)) {
+    return {.statistic = true};
   }
-  for (const Slice& statistic : statistics) {
-    named.push_back({statistic, Part::kStatistics});
-  }
-  std::ranges::sort(named, {}, [](const Piece& piece) { return piece.range.begin; });
-  std::vector<Piece> pieces;
-  uint64_t end = 0;  // of the pieces so far
-  for (const Piece& piece : named) {
-    CHECK(piece.range.begin >= range.begin + end && piece.range.end <= range.end);
-    const uint64_t begin = piece.range.begin - range.begin;
-    if (end < begin) {
-      pieces.push_back({{end, begin}, Part::kWeights});
+  Rule rule{.bare = optimizer.weight_decay_weights_only() && Has(tensors.biases, index)};
+  for (size_t i = 0; i < tensors.groups.size() && !rule.group.has_value(); ++i) {
+    if (Has(tensors.groups[i], index)) {
+      rule.group = static_cast<int>(i);
     }
-    end = piece.range.end - range.begin;
-    pieces.push_back({{begin, end}, piece.part});
   }
-  if (end < range.size()) {
-    pieces.push_back({{end, range.size()}, Part::kWeights});
+  return rule;
+}
+
+struct RulePiece {
+  Slice range;  // from the range's begin
+  Rule rule;
+};
+
+// `range` cut wherever the rule changes.
+std::vector<RulePiece> Cut(const Optimizer& optimizer, const TensorRanges& tensors,
+                           const Slice& range) {
+  std::vector<uint64_t> cuts = {range.begin};
+  const auto add = [&](const std::vector<Slice>& parts) {
+    for (const Slice& part : parts) {
+      CHECK(part.begin >= range.begin && part.end <= range.end);
+      cuts.push_back(part.begin);
+      cuts.push_back(part.end);
+    }
+  };
+  add(tensors.biases);
+  add(tensors.statistics);
+  std::ranges::for_each(tensors.groups, add);
+  std::ranges::sort(cuts);
+  cuts.push_back(range.end);
+  std::vector<RulePiece> pieces;
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    if (cuts[i] == cuts[i + 1]) {
+      continue;
+    }
+    const Slice part{cuts[i] - range.begin, cuts[i + 1] - range.begin};
+    const Rule rule = RuleAt(optimizer, tensors, cuts[i]);
+    if (!pieces.empty() && pieces.back().rule == rule) {
+      pieces.back().range.end = part.end;
+    } else {
+      pieces.push_back({part, rule});
+    }
   }
   return pieces;
+}
+
+// Of a rule that is not the optimizer's own; null: its parameters are frozen.
+absl::StatusOr<std::unique_ptr<OptimizerKernel>> KernelOf(
+    const Optimizer& optimizer, const Rule& rule,
+    const std::shared_ptr<const RateReductions>& reductions) {
+  if (rule.statistic) {
+    Optimizer as_it_is;
+    as_it_is.mutable_sgd()->set_rate(1.0);
+    return OptimizerKernel::Create(as_it_is);
+  }
+  Optimizer own = optimizer;
+  if (rule.group.has_value()) {
+    const OptimizerGroup& group = optimizer.group(*rule.group);
+    if (group.frozen()) {
+      return nullptr;
+    }
+    own = OfGroup(optimizer, group);
+  }
+  return OptimizerKernel::Create(rule.bare && Decays(own) ? WithoutDecay(own) : own, reductions);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
-    const Optimizer& optimizer, const std::vector<Slice>& biases,
-    const std::vector<Slice>& statistics, const Slice& range,
+    const Optimizer& optimizer, const TensorRanges& tensors, const Slice& range,
     const std::shared_ptr<const RateReductions>& reductions) {
-  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> weights,
-                   OptimizerKernel::Create(optimizer, reductions));
-  const bool spares_biases =
-      optimizer.weight_decay_weights_only() && Decays(optimizer) && !biases.empty();
-  if (!spares_biases && statistics.empty()) {
-    return weights;
+  Optimizer whole = optimizer;
+  whole.clear_group();
+  std::vector<std::unique_ptr<OptimizerKernel>> kernels;
+  ASSIGN_OR_RETURN(kernels.emplace_back(), OptimizerKernel::Create(whole, reductions));
+  std::vector<Rule> rules = {Rule()};
+  const OptimizerKernel* statistics = nullptr;
+  std::vector<Piece> pieces;
+  for (RulePiece& piece : Cut(optimizer, tensors, range)) {
+    auto rule = std::ranges::find(rules, piece.rule);
+    if (rule == rules.end()) {
+      ASSIGN_OR_RETURN(kernels.emplace_back(), KernelOf(optimizer, piece.rule, reductions));
+      rule = rules.insert(rules.end(), piece.rule);
+      statistics = piece.rule.statistic ? kernels.back().get() : statistics;
+    }
+    pieces.push_back({piece.range, kernels[static_cast<size_t>(rule - rules.begin())].get()});
   }
-  std::unique_ptr<OptimizerKernel> without;
-  if (spares_biases) {
-    ASSIGN_OR_RETURN(without, OptimizerKernel::Create(WithoutDecay(optimizer), reductions));
+  if (kernels.size() == 1) {
+    return std::move(kernels.front());
   }
-  std::unique_ptr<OptimizerKernel> subtract;
-  if (!statistics.empty()) {
-    Optimizer as_it_is;
-    as_it_is.mutable_sgd()->set_rate(1.0);
-    ASSIGN_OR_RETURN(subtract, OptimizerKernel::Create(as_it_is));
-  }
-  return std::make_unique<RangeKernel>(
-      std::move(weights), std::move(without), std::move(subtract),
-      Cut(spares_biases ? biases : std::vector<Slice>(), statistics, range));
+  return std::make_unique<RangeKernel>(std::move(kernels), statistics, std::move(pieces));
 }
 
 }  // namespace monsoon

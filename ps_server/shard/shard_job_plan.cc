@@ -12,6 +12,7 @@
 #include "common/codec/tensor_codec.h"
 #include "common/memory/float_arena.h"
 #include "common/model/table_info.h"
+#include "common/optimizer/optimizer_groups.h"
 #include "common/settings/number_rule.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
@@ -76,6 +77,7 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
         std::make_shared<RateReductions>(request.optimizer().schedule().plateau().reductions());
   }
   ASSIGN_OR_RETURN(plan.kernel, OptimizerKernel::Create(request.optimizer(), plan.reductions));
+  RETURN_IF_ERROR(CheckGroups(request.optimizer()));
   const uint64_t stripes = plan.map.stripes(request.shard());
   const StateBehind behind = StateBehind::Of(request);
   if (plan.kernel->state_slots() > 0 || behind.slots() > 0) {
@@ -90,6 +92,7 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   // Of padding and biases; and kernels that leave biases or statistics alone.
   const uint64_t tensors = plan.layout.tensors().size();
   const bool own_kernels = request.optimizer().weight_decay_weights_only() ||
+                           request.optimizer().group_size() > 0 ||
                            std::ranges::any_of(plan.layout.tensors(), &TensorInfo::is_statistic);
   const uint64_t kernels = own_kernels ? (stripes + tensors) * kStripeKernelBytes : 0;
   // A cut gives both stripes a part of a tensor.

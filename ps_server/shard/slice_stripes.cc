@@ -8,7 +8,6 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/memory/aligned_floats.h"
-#include "common/model/bias_ranges.h"
 #include "common/model/initializer.h"
 #include "common/model/tensor_slices.h"
 #include "common/optimizer/optimizer_kinds.h"
@@ -49,11 +48,13 @@ void SliceStripes::Fill(const ParameterLayout& layout, const std::shared_ptr<Flo
   if (state != nullptr) {
     state->Take(StateLead(*kernel_, facts_.map, behind));
   }
+  const TensorRanges tensors =
+      TensorRanges::Of(layout, request_.optimizer(), facts_.map.shard(shard));
   stripes_.reserve(facts_.map.stripes(shard));
   for (uint32_t i = 0; i < facts_.map.stripes(shard); ++i) {
     const Slice stripe = facts_.map.stripe(shard, i);
     stripes_.push_back(std::make_unique<Stripe>(
-        &slice_, i, KernelOf(layout, stripe), facts_.shard_epoch,
+        &slice_, i, KernelOf(tensors, stripe), facts_.shard_epoch,
         state == nullptr
             ? AlignedFloats()
             : AlignedFloats(state, Stripe::StateFloats(*kernel_, stripe.size(), behind)),
@@ -123,17 +124,13 @@ void SliceStripes::Clear() {
   }
 }
 
-const OptimizerKernel* SliceStripes::KernelOf(const ParameterLayout& layout, const Slice& stripe) {
-  std::vector<Slice> biases;
-  if (request_.optimizer().weight_decay_weights_only()) {
-    biases = BiasRanges(layout, stripe);
-  }
-  const std::vector<Slice> statistics = StatisticRanges(layout, stripe);
-  if (biases.empty() && statistics.empty()) {
+const OptimizerKernel* SliceStripes::KernelOf(const TensorRanges& tensors, const Slice& stripe) {
+  const TensorRanges own = tensors.Within(stripe);
+  if (own.empty()) {
     return kernel_.get();
   }
   absl::StatusOr<std::unique_ptr<OptimizerKernel>> kernel =
-      CreateRangeKernel(request_.optimizer(), biases, statistics, stripe, reductions_);
+      CreateRangeKernel(request_.optimizer(), own, stripe, reductions_);
   CHECK_OK(kernel.status());  // PlanJob has made the same one
   return stripe_kernels_.emplace_back(*std::move(kernel)).get();
 }
@@ -170,7 +167,7 @@ void SliceStripes::AddTo(ShardJobStatus* status) const {
 
 void SliceStripes::TakeStripe(uint32_t stripe, std::span<float> out) {
   // A worker that reaches its other shards alone cannot tell this one that it has nothing to push.
-  stripes_[stripe]->EndRounds();
+  stripes_[stripe]->Pass(/*session=*/std::nullopt);
   stripes_[stripe]->Copy(/*session=*/std::nullopt, out);
 }
 

@@ -21,6 +21,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/tensor_ranges.h"
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/shard/stripe.h"
@@ -81,9 +82,9 @@ class SliceStripes final : public SliceParameters {
   std::string Snapshot() const;
 
  private:
-  // The job's kernel, or one of its own for a stripe with biases that do not decay, or with
-  // statistics.
-  const OptimizerKernel* KernelOf(const ParameterLayout& layout, const Slice& stripe);
+  // The job's kernel, or one of its own for a stripe with biases that do not decay, with tensors
+  // of a group, or with statistics; `tensors` are the slice's.
+  const OptimizerKernel* KernelOf(const TensorRanges& tensors, const Slice& stripe);
 
   const CreateShardJobRequest& request_;
   const JobFacts& facts_;

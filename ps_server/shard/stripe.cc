@@ -209,19 +209,9 @@ bool Stripe::RoundIsOver() {
 }
 
 void Stripe::CloseRoundIfOver() {
-  if (RoundIsOver()) {
-    CloseRound();
+  if (!RoundIsOver()) {
+    return;
   }
-}
-
-void Stripe::EndRounds() {
-  MutexLock lock(&mutex_);
-  if (round_.has_value() && !round_->empty()) {
-    CloseRound();
-  }
-}
-
-void Stripe::CloseRound() {
   AlignedFloats mean = AlignedFloats::Uninitialized(size_);
   const float part = round_->Close(parameters_, mean.span());
   const StripeWriteScope write(header_);
@@ -245,12 +235,12 @@ std::optional<std::vector<SessionId>> Stripe::AwaitedBy(SessionId session) {
   return missing;
 }
 
-void Stripe::Pass(SessionId session) {
+void Stripe::Pass(std::optional<SessionId> session) {
   MutexLock lock(&mutex_);
-  if (const auto found = windows_.find(session); found != windows_.end()) {
-    found->second.passes = true;
-    CloseRoundIfOver();
+  for (auto& [id, open] : windows_) {
+    open.passes |= !session.has_value() || id == *session;
   }
+  CloseRoundIfOver();
 }
 
 uint64_t Stripe::LandedOf(SessionId id, const Session& session) const {

@@ -103,10 +103,8 @@ class Stripe {
   // Who keeps the session's pushes waiting in a round that is open: sessions that are not in
   // it, or nobody but its grace (an empty list). Nothing: none of its pushes waits.
   std::optional<std::vector<SessionId>> AwaitedBy(SessionId session);
-  // The session has nothing to push: until it does no round waits for it.
-  void Pass(SessionId session);
-  // The training is over: a round that is open takes what it has, whoever it waits for.
-  void EndRounds();
+  // The session has nothing to push, or all have not: until it does no round waits for it.
+  void Pass(std::optional<SessionId> session);
 
   // Copies the parameters to `out` (size() floats) and tells version, length
   // and, for a session, its last sequence. Nothing if the session is not open.
@@ -205,7 +203,6 @@ class Stripe {
   bool IsOfLaterRound(const Push& push) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool RoundIsOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseRoundIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CloseRound() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The last sequence of the session that is applied or refused, and not in an open round.
   uint64_t LandedOf(SessionId id, const Session& session) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

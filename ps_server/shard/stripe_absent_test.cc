@@ -142,7 +142,7 @@ TEST(StripeAbsentTest, APushWithoutATensorIsOneThatTheTensorHasNotSeen) {
                            "nesterov { rate: 0.1 momentum: 0.9 period: 3 }"}) {
     SCOPED_TRACE(text);
     const auto make = [text] {
-      return *CreateRangeKernel(Parse(text), {{16, 17}, {32, 33}}, {}, {0, kFloats});
+      return *CreateRangeKernel(Parse(text), {.biases = {{16, 17}, {32, 33}}}, {0, kFloats});
     };
     Pushed pushed(make()), fewer(make()), all(make());
     for (int step = 1; step <= 12; ++step) {

@@ -159,7 +159,7 @@ TEST_F(StripeRoundsTest, TheLastSessionLeavesNothingInTheSum) {
 
 TEST_F(StripeRoundsTest, OneThatPassesIsNotWaitedForUntilItPushes) {
   Open(2);
-  stripe_->Pass({1, 1});
+  stripe_->Pass(SessionId{1, 1});
   Push(0, -2);
   EXPECT_EQ(Value(), 2);
   Push(0, -2);
@@ -170,17 +170,15 @@ TEST_F(StripeRoundsTest, OneThatPassesIsNotWaitedForUntilItPushes) {
   EXPECT_EQ(Value(), 8);
   Push(0, -1);
   EXPECT_EQ(Value(), 8);
-  stripe_->Pass({1, 1});
+  stripe_->Pass(SessionId{1, 1});
   EXPECT_EQ(Value(), 9);
 }
 
 TEST_F(StripeRoundsTest, TheEndOfTheTrainingWaitsForNobody) {
   Open(2);
-  stripe_->EndRounds();
-  EXPECT_EQ(stripe_->version(), 0u);  // no round is open
   EXPECT_EQ(Push(0, -2), APPLIED);
   EXPECT_EQ(Value(), 0);
-  stripe_->EndRounds();
+  stripe_->Pass(std::nullopt);
   EXPECT_EQ(Value(), 2);
   EXPECT_EQ(stripe_->version(), 1u);
   EXPECT_EQ(Landed(0), 1u);

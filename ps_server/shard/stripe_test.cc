@@ -70,7 +70,7 @@ TEST(StripeTest, CopiesAreNeverTornAndVersionsNeverGoBack) {
 TEST(StripeTest, StatisticsTakeLessOfWhatWasUnderWayForLong) {
   Optimizer optimizer;
   optimizer.mutable_adagrad()->set_rate(1.0);
-  const auto kernel = *CreateRangeKernel(optimizer, {}, {{0, 16}}, {0, 16});
+  const auto kernel = *CreateRangeKernel(optimizer, {.statistics = {{0, 16}}}, {0, 16});
   SharedSlice slice = OneStripe(16);
   Stripe stripe(&slice, 0, kernel.get(), /*shard_epoch=*/5);
   stripe.OpenSession({0, 1});

@@ -15,6 +15,7 @@
 #include "common/model/initializer.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/range_kernel.h"
+#include "common/optimizer/tensor_ranges.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 #include "worker/data/job_data.h"
@@ -83,8 +84,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   }
   const Slice all{0, t.layout_.size()};
   t.statistics_ = StatisticRanges(t.layout_, all);
-  ASSIGN_OR_RETURN(t.optimizer_, CreateRangeKernel(OptimizerOf(job), BiasRanges(t.layout_, all),
-                                                   t.statistics_, all));
+  ASSIGN_OR_RETURN(
+      t.optimizer_,
+      CreateRangeKernel(OptimizerOf(job), TensorRanges::Of(t.layout_, OptimizerOf(job), all), all));
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
   Initialize(t.layout_, job.seed(), 0, t.parameters_.span());

@@ -40,7 +40,7 @@ class ExchangeTest : public ::testing::Test {
   }
   void Make() {
     const auto options = DownpourRunnerOptions::From(job_, 0, fragments_);
-    auto local = LocalUpdater::Create(job_.downpour(), map_, {}, {}, fragments_);
+    auto local = LocalUpdater::Create(job_.downpour(), map_, {}, fragments_);
     ASSERT_OK(local.status());
     statistics_ = std::make_unique<StatisticsKeeper>(
         layout_, StatisticsKeeper::Options{.local_update = *local != nullptr});

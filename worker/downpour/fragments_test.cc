@@ -180,7 +180,7 @@ class FragmentsTest : public ::testing::Test {
       Job job;
       *job.mutable_downpour() = downpour_;
       job.set_batch_size(1);
-      auto local = LocalUpdater::Create(downpour_, map_, {}, {}, fragments_);
+      auto local = LocalUpdater::Create(downpour_, map_, {}, fragments_);
       EXPECT_OK(local.status());
       runner_ = std::make_unique<DownpourRunner>(
           DownpourRunnerOptions::From(job, 0, fragments_), &layout_, shards_.get(), &group_,

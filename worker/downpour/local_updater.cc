@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/optimizer_groups.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "common/optimizer/range_kernel.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
@@ -29,6 +31,17 @@ std::optional<Optimizer> OwnOptimizer(const Downpour& downpour) {
     return optimizer;
   }
   *optimizer.mutable_schedule() = downpour.optimizer().schedule();
+  for (const OptimizerGroup& group : downpour.optimizer().group()) {
+    // A rate of its own stands for the shards' rate, and so in each group.
+    OptimizerGroup& own = *optimizer.add_group();
+    *own.mutable_tensors() = group.tensors();
+    if (group.frozen()) {
+      own.set_frozen(true);
+    } else {
+      own.set_rate_factor(RateOf(OfGroup(downpour.optimizer(), group)) /
+                          RateOf(downpour.optimizer()));
+    }
+  }
   switch (downpour.local_update().kind_case()) {
     case LocalUpdate::kSgdRate:
       optimizer.mutable_sgd()->set_rate(downpour.local_update().sgd_rate());
@@ -45,9 +58,14 @@ std::optional<Optimizer> OwnOptimizer(const Downpour& downpour) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
-    const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics,
-    const std::vector<Slice>& biases, const FragmentMap& fragments) {
+TensorRanges LocalUpdater::TensorsOf(const Downpour& downpour, const ParameterLayout& layout) {
+  return TensorRanges::Of(layout, OwnOptimizer(downpour).value_or(Optimizer()), {0, layout.size()});
+}
+
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpour& downpour,
+                                                                   const ShardMap& map,
+                                                                   const TensorRanges& tensors,
+                                                                   const FragmentMap& fragments) {
   std::optional<Optimizer> own = OwnOptimizer(downpour);
   if (!own.has_value()) {
     return nullptr;
@@ -58,8 +76,7 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(
     if (inner) {
       optimizer.mutable_schedule()->set_before(steps_before);
     }
-    return CreateRangeKernel(optimizer, inner ? biases : std::vector<Slice>(), statistics,
-                             {0, size});
+    return CreateRangeKernel(optimizer, tensors, {0, size});
   };
   return CreateWith(downpour, map, fragments, make);
 }

@@ -40,8 +40,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/model/fragment_map.h"
+#include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/tensor_ranges.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/nn/vector_place.h"
 
@@ -57,9 +59,12 @@ class LocalUpdater {
   // (StatisticRanges) a step subtracts the gradient as it is, as the shards do; with some the place
   // must be the host's. `biases` (BiasRanges) are those of an inner optimizer that spares them its
   // decay. `fragments` are of the map; of one that is empty all is one.
-  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(
-      const Downpour& downpour, const ShardMap& map, const std::vector<Slice>& statistics = {},
-      const std::vector<Slice>& biases = {}, const FragmentMap& fragments = {});
+  static absl::StatusOr<std::unique_ptr<LocalUpdater>> Create(const Downpour& downpour,
+                                                              const ShardMap& map,
+                                                              const TensorRanges& tensors = {},
+                                                              const FragmentMap& fragments = {});
+  // What Create is to know of a model's tensors.
+  static TensorRanges TensorsOf(const Downpour& downpour, const ParameterLayout& layout);
 
   // An inner optimizer's schedule goes on after so many steps that others made before this
   // session. Before the first Step.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
@@ -124,11 +125,68 @@ TEST(LocalUpdaterTest, AdagradKeepsItsOwnAccumulator) {
 TEST(LocalUpdaterTest, StatisticsMoveAsTheyDoOnTheShards) {
   Downpour downpour;
   downpour.mutable_local_update()->set_sgd_rate(0.5);
-  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map(), {{0, 2}}));
+  ASSERT_OK_AND_ASSIGN(auto local, LocalUpdater::Create(downpour, Map(), {.statistics = {{0, 2}}}));
   std::vector<float> w(kFloats, 0.0f);
   local->Step(std::vector<float>(kFloats, 3.0f), w);
   EXPECT_EQ(w[1], -3.0f);
   EXPECT_EQ(w[2], -1.5f);
+}
+
+// Its rate stands for theirs, and what is frozen there stays.
+TEST(LocalUpdaterTest, TensorsOfAGroupMoveAsTheyDoOnTheShards) {
+  Model model;
+  model.add_input_shape(4);
+  model.add_layer()->mutable_dense()->set_units(4);
+  model.add_layer()->mutable_dense()->set_units(4);
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(model));
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(0.5);
+  downpour.mutable_optimizer()->mutable_adam_w()->set_rate(0.01);
+  OptimizerGroup* const slow = downpour.mutable_optimizer()->add_group();
+  slow->add_tensors("dense1/*");
+  slow->set_rate(0.0025);
+  OptimizerGroup* const frozen = downpour.mutable_optimizer()->add_group();
+  frozen->add_tensors("*bias");
+  frozen->set_frozen(true);
+  ASSERT_OK_AND_ASSIGN(auto local,
+                       LocalUpdater::Create(downpour, *ShardMap::Create(layout.size(), 1),
+                                            LocalUpdater::TensorsOf(downpour, layout)));
+  std::vector<float> w(layout.size(), 0.0f);
+  local->Step(std::vector<float>(layout.size(), 4.0f), w);
+  for (const TensorInfo& tensor : layout.tensors()) {
+    const float moved = tensor.name == "dense2/bias"     ? 0.0f
+                        : tensor.name == "dense2/weight" ? -2.0f
+                                                         : -0.5f;
+    EXPECT_FLOAT_EQ(w[tensor.offset], moved) << tensor.name;
+    EXPECT_FLOAT_EQ(w[tensor.offset + tensor.size - 1], moved) << tensor.name;
+  }
+}
+
+// Those of the inner optimizer, whatever the shards' are.
+TEST(LocalUpdaterTest, AnInnerOptimizerHasGroupsOfItsOwn) {
+  Model model;
+  model.add_input_shape(4);
+  model.add_layer()->mutable_dense()->set_units(4);
+  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(model));
+  Downpour downpour;
+  downpour.mutable_local()->set_steps(10);
+  downpour.mutable_optimizer()->mutable_sgd()->set_rate(1);
+  OptimizerGroup* const outer = downpour.mutable_optimizer()->add_group();
+  outer->add_tensors("*");
+  outer->set_frozen(true);
+  Optimizer* const inner = downpour.mutable_local()->mutable_inner();
+  inner->mutable_sgd()->set_rate(1);
+  OptimizerGroup* const slow = inner->add_group();
+  slow->add_tensors("*bias");
+  slow->set_rate_factor(0.25);
+  ASSERT_OK_AND_ASSIGN(auto local,
+                       LocalUpdater::Create(downpour, *ShardMap::Create(layout.size(), 1),
+                                            LocalUpdater::TensorsOf(downpour, layout)));
+  std::vector<float> w(layout.size(), 0.0f);
+  local->Step(std::vector<float>(layout.size(), 4.0f), w);
+  for (const TensorInfo& tensor : layout.tensors()) {
+    EXPECT_FLOAT_EQ(w[tensor.offset], tensor.name == "dense1/bias" ? -1.0f : -4.0f) << tensor.name;
+  }
 }
 
 // The rate is what the shards will use: k is the fetched version, and one more

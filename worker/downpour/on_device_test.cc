@@ -127,8 +127,8 @@ class OnDeviceTest : public ::testing::Test {
     if (run.sgd_rate > 0) downpour.mutable_local_update()->set_sgd_rate(run.sgd_rate);
     if (run.adagrad_rate > 0) downpour.mutable_local_update()->set_adagrad_rate(run.adagrad_rate);
     if (run.local_steps > 0) *downpour.mutable_local()->mutable_inner() = run.inner;
-    auto local =
-        LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1), run.statistics);
+    auto local = LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1),
+                                      {.statistics = run.statistics});
     EXPECT_OK(local.status());
     DownpourRunner runner(options, &layout_, &shards, group->get(), *std::move(local), &stats,
                           &control, Clock::Real());

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/bias_ranges.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/testing/status_matchers.h"
@@ -70,9 +69,8 @@ class StatisticsTest : public ::testing::Test {
       auto group = ReplicaGroup::Create({0, kLong, &stats_}, replicas, make_network_);
       ASSERT_OK(group.status());
       group_ = *std::move(group);
-      const Slice all{0, layout_.size()};
       auto local = LocalUpdater::Create(downpour_, *ShardMap::Create(layout_.size(), 1),
-                                        StatisticRanges(layout_, all), BiasRanges(layout_, all));
+                                        LocalUpdater::TensorsOf(downpour_, layout_));
       ASSERT_OK(local.status());
       Job job;
       *job.mutable_downpour() = downpour_;

@@ -19,7 +19,6 @@
 #include "common/data/dataset_info.h"
 #include "common/data/file_pattern.h"
 #include "common/memory/aligned_floats.h"
-#include "common/model/bias_ranges.h"
 #include "worker/backend/backend.h"
 #include "worker/data/fingerprint.h"
 #include "worker/data/job_data.h"
@@ -228,12 +227,10 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
                                         SessionResources* resources) {
   const JoinedJob& joined = resources->joined;
   const Job& job = joined.job;
-  const Slice all{0, joined.layout.size()};
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<LocalUpdater> local,
-      LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                           StatisticRanges(joined.layout, all), BiasRanges(joined.layout, all),
-                           joined.client_options.fragments));
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
+                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                                        LocalUpdater::TensorsOf(job.downpour(), joined.layout),
+                                        joined.client_options.fragments));
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_, joined.client_options.fragments), &joined.layout,
       resources->client.get(), resources->group.get(), std::move(local), stats, control,

@@ -9,7 +9,6 @@
 #include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
-#include "common/model/bias_ranges.h"
 #include "common/model/tensor_slices.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/downpour/local_updater.h"
@@ -80,8 +79,8 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   ReplicaGroup group(group_options, &network);
   ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
                    LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                                        StatisticRanges(joined.layout, {0, joined.layout.size()}),
-                                        /*biases=*/{}, joined.client_options.fragments));
+                                        LocalUpdater::TensorsOf(job.downpour(), joined.layout),
+                                        joined.client_options.fragments));
   DownpourRunner downpour(DownpourRunnerOptions::From(job, worker, joined.client_options.fragments),
                           &joined.layout, client.get(), &group, std::move(local), stats, control,
                           options_.clock, DifferenceWeigher(job, /*replicas=*/1));
