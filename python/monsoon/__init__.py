@@ -20,6 +20,7 @@ from .errors import (DataError, Forked, Internal, InvalidArgument, JobCancelled,
                      JobFailed, JobNotFound, LibraryNotFound, ModelChanged, MonsoonError, NotNow,
                      OutOfResources, ProgramDiverged, SettingsDiffer, TimedOut, Unreachable,
                      UnsupportedTensor, VersionsDiffer)
+from .groups import Group
 from .job import Job
 from .join import join
 from .local import Fragments, Local, Rounds
@@ -34,7 +35,7 @@ from .tables import Table
 
 __all__ = [
     "Checkpoint", "Client", "CosineSchedule", "DataError", "EarlyStop", "Forked", "Fragments",
-    "Internal", "InvalidArgument", "InverseRootSchedule", "Job", "JobCancelled", "JobEnded",
+    "Group", "Internal", "InvalidArgument", "InverseRootSchedule", "Job", "JobCancelled", "JobEnded",
     "JobFailed", "JobNotFound", "LibraryNotFound", "LinearSchedule", "Local", "LocalCluster",
     "ModelChanged", "MonsoonError", "NotNow", "OneCycleSchedule", "OutOfResources", "Plateau",
     "PointsSchedule", "PolynomialSchedule", "ProgramDiverged", "Rounds", "Sampler", "SettingsDiffer",

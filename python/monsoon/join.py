@@ -25,12 +25,12 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          plateau: Optional[Plateau] = None, n_fetch: Optional[int] = None,
          n_push: Optional[int] = None, overlap: bool = True, push_format: str = "float32",
          fetch_format: str = "float32", top_k_share: Optional[float] = None,
-         evaluate: Optional[Evaluate] = None, evaluate_every: Optional[float] = None,
-         checkpoint: Optional[Checkpoint] = None, divergence: Optional[str] = None,
-         block_examples: Optional[int] = None, programs: Optional[int] = None,
-         tables: Sequence[Table] = (), group: Any = None, frozen: str = "local",
-         in_place: str = "refuse", create: bool = True, on_ended: str = "load",
-         token: Optional[str] = None, log_file: Optional[str] = None,
+         residual_decay: Optional[float] = None, evaluate: Optional[Evaluate] = None,
+         evaluate_every: Optional[float] = None, checkpoint: Optional[Checkpoint] = None,
+         divergence: Optional[str] = None, block_examples: Optional[int] = None,
+         programs: Optional[int] = None, tables: Sequence[Table] = (), group: Any = None,
+         frozen: str = "local", in_place: str = "refuse", create: bool = True,
+         on_ended: str = "load", token: Optional[str] = None, log_file: Optional[str] = None,
          connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
 
@@ -54,8 +54,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     n_fetch, n_push: steps between two fetches, and between two pushes of the gradients' sum.
     overlap: communication goes on while the next gradient is computed; False: in turn.
     push_format: float32, bfloat16, float16, int8, int4, top_k or top_k_2bit (these two then
-      top_k_share of the values); fetch_format: float32 to int8. What a format leaves out of a
-      gradient is added to the next.
+      top_k_share of the values); fetch_format: float32 to int8. What a format leaves out is added
+      to the next gradient; of top_k residual_decay times that (unset: 1).
     evaluate: evaluate(model) -> dict of figures ("loss", "accuracy" and any other), or the
       loss alone. Called within step() of one program, with the model in eval mode and under
       no_grad. evaluate_every: epochs between two; unset: at the end.
@@ -95,14 +95,14 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         name=job, optimizer=optimizer, epochs=epochs, max_steps=max_steps, programs=programs,
         max_seconds=max_seconds, target_accuracy=target_accuracy, seed=seed, n_fetch=n_fetch,
         n_push=n_push, overlap=overlap, push_format=push_format, fetch_format=fetch_format,
-        top_k_share=top_k_share, evaluates=evaluate is not None, evaluate_every=evaluate_every,
-        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples,
-        early_stop=early_stop, plateau=plateau)
+        top_k_share=top_k_share, residual_decay=residual_decay, evaluates=evaluate is not None,
+        evaluate_every=evaluate_every, checkpoint=checkpoint, divergence=divergence,
+        block_examples=block_examples, early_stop=early_stop, plateau=plateau)
     settings.check()
     _ended.check(on_ended)
     local_steps = isinstance(optimizer, Local)
     _check_words(frozen, in_place, local_steps)
-    model, layout, binding = _bound(model, frozen == "shards", local_steps, in_place == "ignore")
+    model, layout, binding = _bound(model, frozen == "shards", optimizer, in_place == "ignore")
     _add_tables(layout, tables, "Local" if local_steps else "group" if group is not None else "")
     address = _address(coordinator)
 
@@ -135,16 +135,19 @@ def _connector(replica: Callable[[str], Any], group: Any) -> Callable[[str], Any
     return lambda text: GroupReplica(group, lambda: replica(text))
 
 
-def _bound(model: Any, with_frozen: bool, local_steps: bool, ignore: bool) -> Any:
-    """The model itself, its layout and its binding."""
+def _bound(model: Any, with_frozen: bool, optimizer: Optimizer, ignore: bool) -> Any:
+    """The model itself, its layout, to which the optimizer's groups are bound, and its binding."""
+    local_steps = isinstance(optimizer, Local)
     if layouts.is_torch_module(model):
         from .binding import TorchBinding
         model = layouts.unwrapped(model)
         layout = layouts.of_module(model, with_frozen)
+        optimizer.bind(layout)
         return model, layout, TorchBinding(model, layout, local_steps, ignore)
     if isinstance(model, dict):
         from .numpy_binding import NumpyBinding
         layout = layouts.of_arrays(model)
+        optimizer.bind(layout)
         return model, layout, NumpyBinding(model, layout, local_steps, ignore)
     raise InvalidArgument(f"model is a {type(model).__name__}; give a torch module or a dict of "
                           "names to arrays")

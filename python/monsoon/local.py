@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional, Union
 
 from . import _text
 from .errors import InvalidArgument
+from .layout import Layout
 from .optimizers import ShardOptimizer
 
 
@@ -182,6 +183,11 @@ class Local:
         if self.outer is not None:
             text["optimizer"] = self.outer.text()
         return text
+
+    def bind(self, layout: Layout) -> None:
+        """As ShardOptimizer.bind, of the outer one."""
+        if self.outer is not None:
+            self.outer.bind(layout)
 
     def step(self) -> None:
         """One step of the optimizer, its gradients zeroed after it."""

@@ -6,9 +6,11 @@ of the shards sees each pushed gradient once, in the order in which pushes arriv
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .errors import InvalidArgument
+from .groups import Groups, checked, texts
+from .layout import Layout
 from .schedules import Schedule
 
 __all__ = ["SGD", "Momentum", "Nesterov", "DelayedNesterov", "Adagrad", "Adam", "AdamW", "Lion",
@@ -61,6 +63,8 @@ class ShardOptimizer:
     schedule: multiplies the rate.
     average: an Average of what the optimizer does; None: none.
     damping: a push that others overtook s times counts (1 + s)^-damping times; 0 to 4.
+    groups: Group(...)s, or a list of parameter groups as torch.optim takes it; a tensor is of the
+    first that names it. Where all are torch's, tensors of none are frozen, as there.
 
     Raises InvalidArgument for a number that cannot be right.
 
@@ -74,7 +78,8 @@ class ShardOptimizer:
     def __init__(self, lr: float, *, weight_decay: float = 0.0,
                  weight_decay_weights_only: bool = False, clip_value: Optional[float] = None,
                  clip_norm: Optional[float] = None, schedule: Optional[Schedule] = None,
-                 average: Optional[Average] = None, damping: float = 0.0) -> None:
+                 average: Optional[Average] = None, damping: float = 0.0,
+                 groups: Optional[Groups] = None) -> None:
         self.lr = _within("lr", lr, 0, above=True)
         self.weight_decay = _within("weight_decay", weight_decay, 0)
         self.weight_decay_weights_only = bool(weight_decay_weights_only)
@@ -89,6 +94,13 @@ class ShardOptimizer:
         self.damping = _within("damping", damping, 0)
         if self.damping > 4:
             raise InvalidArgument(f"damping is {damping!r}; it must be at most 4")
+        self.groups = checked(groups)
+        self._group_texts: Optional[List[Dict[str, Any]]] = None
+
+    def bind(self, layout: Layout) -> None:
+        """Gives the groups the names that the model's tensors have. Raises InvalidArgument for
+        tensors that it does not have."""
+        self._group_texts = texts(self.groups, vars(self), layout)
 
     def _rule(self) -> Dict[str, Any]:
         return {"rate": self.lr}
@@ -104,12 +116,19 @@ class ShardOptimizer:
             "clip_norm": self.clip_norm,
             "average": None if self.average is None else self.average.text(),
             "damping": self.damping or None,
+            "group": self._bound_groups(),
         }
 
+    def _bound_groups(self) -> List[Dict[str, Any]]:
+        if self.groups and self._group_texts is None:
+            raise InvalidArgument("groups are of a model: bind() comes before text()")
+        return self._group_texts or []
+
     def __repr__(self) -> str:
-        unset = (None, False, 0.0)
+        unset = (None, False, 0.0, [])
         settings = [f"{name}={value!r}" for name, value in vars(self).items()
-                    if name == "lr" or not any(value is x or value == x for x in unset)]
+                    if name == "lr" or not (name[0] == "_" or any(
+                        value is x or value == x for x in unset))]
         return f"{type(self).__name__}({', '.join(settings)})"
 
 

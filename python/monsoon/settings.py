@@ -70,6 +70,7 @@ class Settings:
     push_format: str = "float32"
     fetch_format: str = "float32"
     top_k_share: Optional[float] = None
+    residual_decay: Optional[float] = None
     evaluates: bool = False
     evaluate_every: Optional[float] = None
     checkpoint: Optional[Checkpoint] = None
@@ -133,6 +134,7 @@ class Settings:
             "push_format": None if push is None else _text.Token(push),
             "fetch_format": None if fetch is None else _text.Token(fetch),
             "top_k_share": self.top_k_share,
+            "residual_decay": self.residual_decay,
             "programs": self.programs,
         }
         if isinstance(self.optimizer, Local):
