@@ -10,6 +10,7 @@ from . import _text
 from .errors import InvalidArgument
 from .layout import Layout
 from .optimizers import ShardOptimizer
+from .several import name_of, one_of
 
 
 # Of a float32, as job.proto has it.
@@ -87,13 +88,13 @@ class Local:
     """Steps here, differences travel: an optimizer of this process takes `every` steps, then
     what they moved is pushed, and training goes on from the job's parameters.
 
-    optimizer: of torch.optim or like it (step, zero_grad, state_dict); None for loops that
-    move NumPy arrays themselves. job.step() calls optimizer.step() and zero_grad(), unless it
+    optimizer: of torch.optim or like it (step, zero_grad, state_dict), or a list of those, as Muon
+    for matrices and AdamW for the rest; None for loops that move NumPy arrays themselves. job.step() calls optimizer.step() and zero_grad(), unless it
     is told optimizer_stepped=True. All that works on the optimizer works on: schedulers,
     clip_grad_norm_ after backward, accumulation over several batches.
     every: steps between two pushes, 1 to 1048576.
     scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
-    scheduler: its step() is called after each step of the optimizer.
+    scheduler: its step() is called after each step of the optimizer; or a list.
     outer: an optimizer of the shards, for which a difference is a gradient: with N programs
     DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1 / N) with
     the N of join(programs=N), or of 1; in rounds SGD(1). It takes no weight_decay, clip_value or
@@ -126,6 +127,7 @@ class Local:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
+        optimizer, scheduler = one_of("optimizer", optimizer), one_of("scheduler", scheduler)
         if optimizer is not None and not callable(getattr(optimizer, "step", None)):
             raise InvalidArgument(f"Local({type(optimizer).__name__}): an optimizer with step() "
                                   "is needed, such as torch.optim.AdamW(model.parameters())")
@@ -221,7 +223,7 @@ class Local:
                         for name in ("rounds", "weight", "weight_reference", "fragments",
                                      "changes") if getattr(self, name) is not None)
         given += f", mixing={self.mixing:g}" if self.mixing else ""
-        return (f"Local({type(self.optimizer).__name__}, every={self.every}{outer}{dynamic}"
+        return (f"Local({name_of(self.optimizer)}, every={self.every}{outer}{dynamic}"
                 f"{given})")
 
 

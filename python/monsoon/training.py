@@ -12,6 +12,7 @@ from ._draws import Draws
 from ._passes import Pass
 from .local import Local
 from .replica import GO, Batch, Event, EventKind
+from .several import name_of
 from .tables import Rows, Table
 
 # A loss that is a tensor is read so often: reading waits for the device.
@@ -203,7 +204,7 @@ class Training:
         so_far = self.replica.stats()
         told: Event = self.replica.report_divergence(
             f"worker/{so_far.get('worker')} step {so_far.get('steps')}: what "
-            f"{type(optimizer).__name__} keeps is not finite: {ill}")
+            f"{name_of(optimizer)} keeps is not finite: {ill}")
         return told
 
     def _zero(self, zeroed: bool = False) -> None:

@@ -168,6 +168,59 @@ def test_state_dict_has_the_inner_optimizer(library):
     assert fresh.param_groups[0]["lr"] == 0.01 and len(fresh.state) == 4
 
 
+def parts_of(model):
+    """As Muon and AdamW share a model: matrices, and the rest."""
+    matrices = [p for p in model.parameters() if p.ndim == 2]
+    return [torch.optim.SGD(matrices, lr=0.1),
+            torch.optim.Adam([p for p in model.parameters() if p.ndim < 2], lr=0.01)]
+
+
+def test_several_optimizers_are_one(library):
+    model, alone = make_model(), make_model()
+    own = parts_of(alone)
+    several = parts_of(model)
+    schedulers = [torch.optim.lr_scheduler.ExponentialLR(part, 0.5) for part in several]
+    local = ms.Local(several, every=1, scheduler=schedulers)
+    assert repr(local) == "Local(SGD+Adam, every=1)"
+    with join(model, optimizer=local, epochs=1) as job:
+        for step, ids in enumerate(job.blocks(20, batch=5)):
+            F.cross_entropy(model(X[ids]), Y[ids]).backward()
+            job.step()
+            F.cross_entropy(alone(X[ids]), Y[ids]).backward()
+            for part, rate in zip(own, (0.1, 0.01)):
+                part.param_groups[0]["lr"] = rate * 0.5 ** step
+                part.step()
+                part.zero_grad()
+        state = job.state_dict()
+    for p, q in zip(model.parameters(), alone.parameters()):
+        assert torch.allclose(p, q, atol=1e-6)
+    assert several[1].param_groups[0]["lr"] == 0.01 * 0.5 ** 4
+    fresh = parts_of(make_model())
+    again = ms.Local(fresh, every=1)
+    again.load_state(state["local"])
+    assert fresh[1].param_groups[0]["lr"] == several[1].param_groups[0]["lr"]
+    assert len(fresh[1].state) == len(several[1].state) == 2
+    with pytest.raises(ms.InvalidArgument, match="of 2 optimizers, and there are 3"):
+        ms.Local(parts_of(make_model()) + [torch.optim.SGD([torch.zeros(1)], lr=1)]).load_state(
+            state["local"])
+
+
+def test_what_several_cannot_be(library):
+    model = make_model()
+    with pytest.raises(ms.InvalidArgument, match="two of them step one parameter"):
+        ms.Local([torch.optim.SGD(model.parameters(), lr=1)] * 2)
+    with pytest.raises(ms.InvalidArgument, match="optimizer has a int; each needs a step"):
+        ms.Local([torch.optim.SGD(model.parameters(), lr=1), 3])
+    with pytest.raises(ms.InvalidArgument, match="optimizer is an empty list"):
+        ms.Local([])
+    one = torch.optim.SGD(model.parameters(), lr=1)
+    assert ms.Local([one]).optimizer is one
+    strange = torch.optim.SGD([torch.zeros(3)], lr=1)
+    with pytest.warns(UserWarning, match="steps 1 parameters that the model does not"):
+        with join(model, optimizer=ms.Local([one, strange], every=2), epochs=1) as job:
+            loop(job, model)
+
+
 def test_a_loss_tensor_is_read_at_most_once_a_second(library):
     model = make_model()
 
