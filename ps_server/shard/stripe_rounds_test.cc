@@ -19,6 +19,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Optional;
 
 constexpr size_t kFloats = 32;
 constexpr uint64_t kEpoch = 5;
@@ -172,6 +173,16 @@ TEST_F(StripeRoundsTest, OneThatPassesIsNotWaitedForUntilItPushes) {
   EXPECT_EQ(Value(), 8);
   stripe_->Pass(SessionId{1, 1});
   EXPECT_EQ(Value(), 9);
+}
+
+TEST_F(StripeRoundsTest, OneThatPassesDoesSoForItself) {
+  Open(3);
+  stripe_->Pass(SessionId{1, 1});
+  Push(0, -2);
+  EXPECT_THAT(Awaited(0), Optional(ElementsAre(2u)));
+  EXPECT_EQ(Value(), 0);
+  Push(2, -4);
+  EXPECT_EQ(Value(), 3);
 }
 
 TEST_F(StripeRoundsTest, TheEndOfTheTrainingWaitsForNobody) {

@@ -43,6 +43,7 @@ class Idiom:
     shards: typing.Optional[str] = AGREES
     local: typing.Optional[str] = AGREES
     tolerance: float = 2e-6
+    groups: typing.Optional[typing.Callable] = None  # of a model, as torch.optim takes them
     settings: dict = dataclasses.field(default_factory=dict)  # of join()
     truth: typing.Optional[typing.Callable] = None  # where it is not this idiom in plain torch
     needs: bool = True
@@ -77,7 +78,8 @@ class Loop:
         if way != "shards" or alone:
             self.optimizer = torch.optim.SGD(
                 [p for p in self.model.parameters() if p.requires_grad or
-                 idiom_.settings.get("frozen")], lr=0.1, momentum=0.9)
+                 idiom_.settings.get("frozen")] if idiom_.groups is None else
+                idiom_.groups(self.model), lr=0.1, momentum=0.9)
         self.kept = {}
 
     def loss(self, n, model=None):
@@ -130,14 +132,15 @@ def plain(idiom_, way="shards"):
 def run(idiom_, way, address):
     """The values that a program of a job ends with; and what it holds of the job must be those."""
     loop = Loop(idiom_, way)
-    optimizer = ms.Momentum(0.1, 0.9) if way == "shards" else ms.Local(loop.optimizer, every=EVERY)
+    groups = None if idiom_.groups is None else idiom_.groups(loop.model)
     name = re.sub(r"\W", "_", f"{idiom_.name}-{way}")[:60]
     wrapped = idiom_.settings.get("wrap", lambda model: model)(loop.model)
     settings = {key: value for key, value in idiom_.settings.items() if key != "wrap"}
     if way == "local":
         settings.pop("in_place", None)
-    with ms.join(address, job=name, model=wrapped, optimizer=optimizer, examples=1000, batch=4,
-                 epochs=100, overlap=False, **settings) as job:
+    with ms.join(address, job=name, model=wrapped, examples=1000, batch=4, epochs=100,
+                 optimizer=ms.Momentum(0.1, 0.9, groups=groups) if way == "shards" else
+                 ms.Local(loop.optimizer, every=EVERY), overlap=False, **settings) as job:
         loop.job = job
         try:
             loop.train()

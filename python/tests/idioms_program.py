@@ -7,6 +7,7 @@ import sys
 import torch
 
 import idioms
+import idioms_groups  # noqa: F401
 import idioms_loops  # noqa: F401
 import idioms_memory  # noqa: F401
 import idioms_models  # noqa: F401

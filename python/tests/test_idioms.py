@@ -16,6 +16,7 @@ import monsoon as ms  # noqa: E402
 from monsoon import _library  # noqa: E402
 from test_real import DEADLINE_S, built  # noqa: E402
 import idioms  # noqa: E402
+import idioms_groups  # noqa: E402, F401
 import idioms_loops  # noqa: E402, F401
 import idioms_memory  # noqa: E402, F401
 import idioms_models  # noqa: E402, F401
