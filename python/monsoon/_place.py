@@ -116,6 +116,10 @@ class Following:
                  waits: bool = False) -> None:
         self._scheduler, self._target, self._most, self._waits = scheduler, target, most, waits
 
+    @property
+    def scheduler(self) -> Any:
+        return self._scheduler
+
     def step(self, *arguments: Any, **more: Any) -> None:
         if not self._waits:
             self._go_to(max(self._target(), self._scheduler.last_epoch + 1))

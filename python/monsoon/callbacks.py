@@ -7,8 +7,8 @@ import inspect
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from ._place import Following, Lengths, Place, can_follow
-from .client import Client
-from .errors import InvalidArgument, MonsoonError, NotNow
+from .errors import InvalidArgument, NotNow
+from .following import place_of
 from .job import Job
 from .join import join
 from .local import Local
@@ -97,7 +97,7 @@ class TrainerJob:
         job = self.job = join(self._coordinator, self._name, model,
                               Local(optimizer, **self._local), **settings)
         job.__enter__()
-        self._place = Place(self.lengths.per_epoch, lambda: _place_of(job),
+        self._place = Place(self.lengths.per_epoch, lambda: place_of(job),
                             settings.get("programs") or 1)
         if not job.ended:
             self._place.begin()
@@ -144,15 +144,6 @@ class TrainerJob:
         self.preparing = False
         if self.job is not None:
             self.job.leave()
-
-
-def _place_of(job: Job) -> Optional[float]:
-    """In epochs, by the coordinator; None where it does not answer."""
-    try:
-        told = Client(job._address()).describe(job.id)["progress"].get("epoch")
-    except (MonsoonError, OSError):
-        return None
-    return None if told is None else float(told)
 
 
 class TrainerSampler:

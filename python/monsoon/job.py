@@ -11,6 +11,7 @@ import numpy
 
 from . import errors, evaluation, model_file
 from ._loops import Blocks, Steps, accumulate, agreed
+from .following import Follows
 from .layout import Layout
 from .local import Local
 from .sampler import Sampler
@@ -21,14 +22,14 @@ from .sums import SumsWarning
 from .training import Training
 
 
-class Job:
-    """Made by join(). A context manager: leaving the block leaves the job, also on an
-    exception, Ctrl-C and SIGTERM.
+class Job(Follows):
+    """Made by join(). A context manager: leaving the block leaves the job, also on an exception,
+    Ctrl-C and SIGTERM.
 
-    The job is entered when the block is, where join() was told `examples` (or `data`) and
-    `batch`; else by the first blocks(), sampler() in use, or steps(), which know them. From
-    then on the model has the job's parameters. They change in step() alone.
-    Thread safety: none; all calls from one thread.
+    The job is entered when the block is, where join() was told `examples` (or `data`) and `batch`;
+    else by the first blocks(), sampler() in use, or steps(), which know them. From then on the
+    model has the job's parameters. They change in step() alone. Thread safety: none; all calls
+    from one thread.
     """
 
     def __init__(self, settings: Settings, model: Any, layout: Layout, binding: Any,
@@ -89,6 +90,7 @@ class Job:
         self._training = Training(replica, self._model, self._binding, self._local,
                                   self._evaluate, self._layout.tables)
         self._training.begin()
+        self._follow()
         self._sums.look(self.name, self._training)
 
     def _ready(self, examples: Optional[int] = None, batch: Optional[int] = None) -> Training:
@@ -114,9 +116,8 @@ class Job:
 
     def blocks(self, examples: Optional[int] = None, batch: Optional[int] = None
                ) -> Iterator[Any]:
-        """Numbers of the samples to compute the next gradient on: int64 arrays of shape
-        (at most `batch`,), values in [0, examples), until the job ends.
-
+        """Numbers of the samples to compute the next gradient on: int64 arrays of shape (at most
+        `batch`,), values in [0, examples), until the job ends.
         Each is leased to this program, and counted by the next step(). Several may be drawn
         for one step (accumulation). Where the data pause at an epoch's end, batches that are
         drawn and not counted are counted by a step that this iterator makes, with the gradient
@@ -147,8 +148,7 @@ class Job:
         """
         self._examples = self._examples if examples is None else int(examples)
         if self._examples is None:
-            raise errors.InvalidArgument("how many samples are there? Give data= or examples= to "
-                                         "join(), or examples= here")
+            raise errors.InvalidArgument("how many samples are there? sampler(64, examples=...)")
         self._batch = self._batch if batch is None else int(batch)
         if self._batch is None:
             raise errors.InvalidArgument("how many samples has a batch? sampler(64)")
@@ -164,8 +164,8 @@ class Job:
         """Items of `data`, each a batch of (about) `batch` samples of a stream whose length
         nobody knows, until `data` and those of all other programs end, or the job does.
 
-        What then holds: a step that was counted is counted once. What this program has read
-        and not counted when it dies is read again by nobody.
+        A step that was counted is counted once. What this program has read and not counted when
+        it dies is read again by nobody.
         """
         if self._examples is not None:
             raise errors.InvalidArgument(f"the job has {self._examples} numbered samples; steps() "
@@ -295,6 +295,6 @@ class Job:
             self._local.load_state(dict(state.get("local", {})))
 
     def __repr__(self) -> str:
-        state = "ended" if self.ended else "left" if self._left else (
-            "entered" if self._training is not None else "not entered")
+        state = ("ended" if self.ended else "left" if self._left else
+                 "not entered" if self._training is None else "entered")
         return f"<monsoon.Job {self.name!r}, {state}>"

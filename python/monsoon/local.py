@@ -94,7 +94,8 @@ class Local:
     clip_grad_norm_ after backward, accumulation over several batches.
     every: steps between two pushes, 1 to 1048576.
     scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
-    scheduler: its step() is called after each step of the optimizer; or a list.
+    scheduler: its step() is called after each step of the optimizer; or a list. schedules: "own",
+    it counts the steps of this program, or "job", those of all (Job.following).
     outer: an optimizer of the shards, for which a difference is a gradient: with N programs
     DelayedNesterov(period=N) or SGD(1 / N), with one Nesterov() for example. None: SGD(1 / N) with
     the N of join(programs=N), or of 1; in rounds SGD(1). It takes no weight_decay, clip_value or
@@ -123,7 +124,7 @@ class Local:
                  dynamic: bool = False, rounds: Optional[Rounds] = None,
                  weight: Optional[str] = None, weight_reference: Optional[float] = None,
                  fragments: Optional[Fragments] = None, mixing: float = 0.0,
-                 changes: Optional[str] = None) -> None:
+                 changes: Optional[str] = None, schedules: str = "own") -> None:
         if isinstance(optimizer, ShardOptimizer):
             raise InvalidArgument("Local() takes an optimizer of this process, as of "
                                   f"torch.optim; give {optimizer!r} as it is to run it on shards")
@@ -162,6 +163,12 @@ class Local:
         if changes is not None and changes not in _CHANGES:
             raise InvalidArgument(f"changes={changes!r}: there are {', '.join(_CHANGES)}")
         self.changes = changes
+        if schedules not in ("job", "own"):
+            raise InvalidArgument(f"schedules={schedules!r}: there are job, own")
+        if schedules == "job" and scheduler is None:
+            raise InvalidArgument("schedules='job' means nothing without scheduler=; a loop that "
+                                  "steps its own takes job.following(scheduler)")
+        self.schedules = schedules
 
     def text(self) -> Dict[str, Any]:
         """What it adds to the `downpour` of the job file."""

@@ -12,39 +12,39 @@ class Several:
     their order."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
-        self._parts = tuple(parts)
+        self.parts = tuple(parts)
 
     @property
     def param_groups(self) -> List[Dict[str, Any]]:
-        return [group for part in self._parts for group in getattr(part, "param_groups", ())]
+        return [group for part in self.parts for group in getattr(part, "param_groups", ())]
 
     @property
     def state(self) -> Dict[Any, Any]:
-        return {key: kept for part in self._parts
+        return {key: kept for part in self.parts
                 for key, kept in (getattr(part, "state", None) or {}).items()}
 
     def step(self) -> None:
-        for part in self._parts:
+        for part in self.parts:
             part.step()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        for part in self._parts:
+        for part in self.parts:
             if hasattr(part, "zero_grad"):
                 part.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> Dict[str, Any]:
-        return {"several": [part.state_dict() for part in self._parts]}
+        return {"several": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         states = state.get("several", [])
-        if len(states) != len(self._parts):
+        if len(states) != len(self.parts):
             raise InvalidArgument(f"the state is of {len(states) or 1} optimizers, and there are "
-                                  f"{len(self._parts)}")
-        for part, own in zip(self._parts, states):
+                                  f"{len(self.parts)}")
+        for part, own in zip(self.parts, states):
             part.load_state_dict(own)
 
     def __repr__(self) -> str:
-        return "+".join(type(part).__name__ for part in self._parts)
+        return "+".join(type(part).__name__ for part in self.parts)
 
 
 def one_of(what: str, given: Any) -> Optional[Any]:

@@ -10,6 +10,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 from . import _figures, _health, errors, evaluation
 from ._draws import Draws
 from ._passes import Pass
+from ._place import Place
 from .local import Local
 from .replica import GO, Batch, Event, EventKind
 from .several import name_of
@@ -32,6 +33,7 @@ class Training:
         # Of a loader, in whose queues some of what was drawn may lie.
         self.loader_pass: Optional[Pass] = None
         self.ended = False
+        self.place: Optional[Place] = None  # where a schedule goes by it
         self.epoch = 0
         self.discarded = 0
         self._stepped_outside = False
@@ -160,6 +162,9 @@ class Training:
             count = self.draws.count(batches)
             self.discarded += batches - count
             if count:
+                if self.place is not None:
+                    programs = self.replica.stats().get("replicas", 1)
+                    self.place.counted(count, self.epoch, programs)
                 if self._local is None:
                     self._binding.give(gradients)
                     self.rows.collect()

@@ -24,7 +24,7 @@ def loss_of(model, ids):
 def told(monkeypatch):
     """What a coordinator tells of the job's place, in epochs."""
     place = types.SimpleNamespace(epochs=None)
-    monkeypatch.setattr(callbacks, "_place_of", lambda job: place.epochs)
+    monkeypatch.setattr(callbacks, "place_of", lambda job: place.epochs)
     return place
 
 

@@ -181,29 +181,34 @@ def by_accelerate(job, data, again=None):
     model = line_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
     model, optimizer = accelerator.prepare(model, optimizer)
+    groups = -(-EXAMPLES // (BATCH * ACCUMULATE))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=EPOCHS * groups)
     steps = Steps(job)
 
-    def train(loader, count):
+    def train(loader, schedule, count):
         for x, y in loader:
             with accelerator.accumulate(model):
                 loss = torch.nn.functional.mse_loss(model(x)[:, 0], y)
                 accelerator.backward(loss)
+                rate = optimizer.param_groups[0]["lr"]
                 optimizer.step()
                 optimizer.zero_grad()
             if accelerator.sync_gradients:
-                steps.add(RATE)
+                steps.add(rate)
                 count(loss)
+                schedule.step()
 
     if job is None:
         loader = accelerator.prepare(DataLoader(data, batch_sampler=again))
         for _ in range(EPOCHS):
-            train(loader, lambda loss: None)
+            train(loader, schedule, lambda loss: None)
         return model, steps.rates
     job = job(model, optimizer)
     loader = accelerator.prepare(DataLoader(data, batch_sampler=job.sampler()))
     with job:
+        schedule = job.following(schedule, accumulate=ACCUMULATE)
         for _ in job.epochs():
-            train(loader, lambda loss: job.step(loss, optimizer_stepped=True))
+            train(loader, schedule, lambda loss: job.step(loss, optimizer_stepped=True))
     return model, steps.rates
 
 
