@@ -287,7 +287,9 @@ void Checkpoints::RecordCheckpoints(uint32_t shard, absl::Duration now) {
       continue;
     }
     const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
-    if (status != nullptr) {
+    // From which part a shard has gone on its answer tells, and that may be lost: until then nobody
+    // knows which generations it has.
+    if (status != nullptr && !View(*job).AwaitsRestore(shard)) {
       job->checkpoints.NoteShard(shard, *status, now);
       // Initial parameters that are lost another program writes; a batch goes back to what all
       // have.

@@ -61,6 +61,7 @@ constexpr FoundOnce kFoundOnce[] = {
     {132385, "a killed worker's pushes count, which were in a part of which nobody knew", true},
     {302067, "who has given up one folder of the coordinator gives up the next one, too", true},
     {738370, "a round that waits for a worker without a way to its shard ends within the batch"},
+    {961323, "a generation is held before it is known that a shard has gone on from an older part"},
     {401386, "a dead worker's thread waits for a shard's writer, a thread of the kernel's", true},
 };
 
