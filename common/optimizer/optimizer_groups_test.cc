@@ -37,6 +37,12 @@ TEST(OptimizerGroupsTest, PatternsAreWholeNames) {
   EXPECT_EQ(GroupOf(optimizer, "a.bias.x"), std::nullopt);
   EXPECT_EQ(GroupOf(optimizer, "layer1/weight"), 2);
   EXPECT_EQ(GroupOf(optimizer, "layer1/weights"), std::nullopt);
+  // As Python writes names that have characters of patterns.
+  const Optimizer escaped = Parse("group { tensors: 'a[[]0].weight' tensors: 'b[*].weight' }");
+  EXPECT_EQ(GroupOf(escaped, "a[0].weight"), 0);
+  EXPECT_EQ(GroupOf(escaped, "a0.weight"), std::nullopt);
+  EXPECT_EQ(GroupOf(escaped, "b*.weight"), 0);
+  EXPECT_EQ(GroupOf(escaped, "bc.weight"), std::nullopt);
 }
 
 TEST(OptimizerGroupsTest, AGroupHasItsOwnNumbersAndTheRestOfTheOptimizer) {

@@ -4,6 +4,7 @@ proto/optimizer.proto), and torch's own lists of parameter groups."""
 from __future__ import annotations
 
 import fnmatch
+import glob
 import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -63,7 +64,8 @@ Group('embed.*', lr=0.0001)], betas=(0.9, 0.999), eps=1e-08)
     def text(self, layout: Layout, before: Sequence[str] = ()) -> Dict[str, Any]:
         """The `group` of the job file, with the names that the layout has. `before`: the patterns
         of earlier groups, whose tensors a module's do not count."""
-        return _text(_names_of(self.tensors, layout, repr(self), before), self.numbers, self.frozen)
+        names = _names_of(self.tensors, layout, repr(self), before)
+        return _text(_patterns(names, layout), self.numbers, self.frozen)
 
     def __repr__(self) -> str:
         shown = [repr(tensor) if isinstance(tensor, str) else f"<{type(tensor).__name__}>"
@@ -110,15 +112,21 @@ def texts(groups: Sequence[Any], own: Mapping[str, Any], layout: Layout) -> List
             continue  # they stay in this process
         numbers = _of_torch(group, own)
         if numbers is not None:
-            made.append(_text(names, numbers, frozen=numbers.get("lr") == 0))
+            made.append(_text(_patterns(names, layout), numbers, frozen=numbers.get("lr") == 0))
     if groups and not any(isinstance(group, Group) for group in groups):
         rest = [entry.name for entry in layout.entries
                 if entry.kind is Kind.TRAINED and entry.name not in listed]
         if rest:
             warnings.warn(f"{_some(rest)} of the model are in no group of parameters: they are "
                           "frozen, as torch leaves them", UserWarning, stacklevel=4)
-            made.append({"tensors": rest, "frozen": True})
+            made.append({"tensors": _patterns(rest, layout), "frozen": True})
     return made
+
+
+def _patterns(names: List[str], layout: Layout) -> List[str]:
+    """A whole name stands for itself, whatever characters it has."""
+    whole = {entry.name for entry in layout.entries}
+    return [glob.escape(name) if name in whole else name for name in names]
 
 
 def _text(names: List[str], numbers: Mapping[str, Any], frozen: bool) -> Dict[str, Any]:

@@ -126,6 +126,15 @@ def test_an_alias_stands_for_its_tensor():
         {"tensors": ["wte.weight"], "rate": 0.5}]
 
 
+def test_a_name_with_characters_of_patterns_is_itself():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.ModuleDict({"a[0]": torch.nn.Linear(2, 2), "b*": torch.nn.Linear(2, 2)})
+    groups = [ms.Group(model["a[0]"], lr=0.5), ms.Group("b*.bias", lr=0.25)]
+    assert bound(model, ms.SGD(1, groups=groups)) == [
+        {"tensors": ["a[[]0].weight", "a[[]0].bias"], "rate": 0.5},
+        {"tensors": ["b[*].bias"], "rate": 0.25}]
+
+
 def test_local_has_groups_outside():
     local = ms.Local(None, every=5, outer=ms.SGD(0.5, groups=[ms.Group("embed", lr=0.25)]))
     local.bind(layouts.of_arrays(arrays()))

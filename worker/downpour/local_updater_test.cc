@@ -132,13 +132,28 @@ TEST(LocalUpdaterTest, StatisticsMoveAsTheyDoOnTheShards) {
   EXPECT_EQ(w[2], -1.5f);
 }
 
-// Its rate stands for theirs, and what is frozen there stays.
-TEST(LocalUpdaterTest, TensorsOfAGroupMoveAsTheyDoOnTheShards) {
+// Of so many dense layers of four units.
+ParameterLayout DenseLayers(int layers) {
   Model model;
   model.add_input_shape(4);
-  model.add_layer()->mutable_dense()->set_units(4);
-  model.add_layer()->mutable_dense()->set_units(4);
-  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(model));
+  for (int i = 0; i < layers; ++i) {
+    model.add_layer()->mutable_dense()->set_units(4);
+  }
+  return *ParameterLayout::Create(model);
+}
+
+// Of a step with gradients of 4.
+std::vector<float> Moved(const Downpour& downpour, const ParameterLayout& layout) {
+  auto local = *LocalUpdater::Create(downpour, *ShardMap::Create(layout.size(), 1),
+                                     LocalUpdater::TensorsOf(downpour, layout));
+  std::vector<float> w(layout.size(), 0.0f);
+  local->Step(std::vector<float>(layout.size(), 4.0f), w);
+  return w;
+}
+
+// Its rate stands for theirs, and what is frozen there stays.
+TEST(LocalUpdaterTest, TensorsOfAGroupMoveAsTheyDoOnTheShards) {
+  const ParameterLayout layout = DenseLayers(2);
   Downpour downpour;
   downpour.mutable_local_update()->set_sgd_rate(0.5);
   downpour.mutable_optimizer()->mutable_adam_w()->set_rate(0.01);
@@ -148,11 +163,7 @@ TEST(LocalUpdaterTest, TensorsOfAGroupMoveAsTheyDoOnTheShards) {
   OptimizerGroup* const frozen = downpour.mutable_optimizer()->add_group();
   frozen->add_tensors("*bias");
   frozen->set_frozen(true);
-  ASSERT_OK_AND_ASSIGN(auto local,
-                       LocalUpdater::Create(downpour, *ShardMap::Create(layout.size(), 1),
-                                            LocalUpdater::TensorsOf(downpour, layout)));
-  std::vector<float> w(layout.size(), 0.0f);
-  local->Step(std::vector<float>(layout.size(), 4.0f), w);
+  const std::vector<float> w = Moved(downpour, layout);
   for (const TensorInfo& tensor : layout.tensors()) {
     const float moved = tensor.name == "dense2/bias"     ? 0.0f
                         : tensor.name == "dense2/weight" ? -2.0f
@@ -164,10 +175,7 @@ TEST(LocalUpdaterTest, TensorsOfAGroupMoveAsTheyDoOnTheShards) {
 
 // Those of the inner optimizer, whatever the shards' are.
 TEST(LocalUpdaterTest, AnInnerOptimizerHasGroupsOfItsOwn) {
-  Model model;
-  model.add_input_shape(4);
-  model.add_layer()->mutable_dense()->set_units(4);
-  ASSERT_OK_AND_ASSIGN(const ParameterLayout layout, ParameterLayout::Create(model));
+  const ParameterLayout layout = DenseLayers(1);
   Downpour downpour;
   downpour.mutable_local()->set_steps(10);
   downpour.mutable_optimizer()->mutable_sgd()->set_rate(1);
@@ -179,11 +187,7 @@ TEST(LocalUpdaterTest, AnInnerOptimizerHasGroupsOfItsOwn) {
   OptimizerGroup* const slow = inner->add_group();
   slow->add_tensors("*bias");
   slow->set_rate_factor(0.25);
-  ASSERT_OK_AND_ASSIGN(auto local,
-                       LocalUpdater::Create(downpour, *ShardMap::Create(layout.size(), 1),
-                                            LocalUpdater::TensorsOf(downpour, layout)));
-  std::vector<float> w(layout.size(), 0.0f);
-  local->Step(std::vector<float>(layout.size(), 4.0f), w);
+  const std::vector<float> w = Moved(downpour, layout);
   for (const TensorInfo& tensor : layout.tensors()) {
     EXPECT_FLOAT_EQ(w[tensor.offset], tensor.name == "dense1/bias" ? -1.0f : -4.0f) << tensor.name;
   }
