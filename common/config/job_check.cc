@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/codec/wire_formats.h"
 #include "common/config/joined_check.h"
-#include "common/config/location_map.h"
 #include "common/config/model.h"
 #include "common/config/optimizer_check.h"
 #include "common/config/range_check.h"

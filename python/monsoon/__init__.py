@@ -35,12 +35,12 @@ from .tables import Table
 
 __all__ = [
     "Checkpoint", "Client", "CosineSchedule", "DataError", "EarlyStop", "Forked", "Fragments",
-    "Group", "Internal", "InvalidArgument", "InverseRootSchedule", "Job", "JobCancelled", "JobEnded",
-    "JobFailed", "JobNotFound", "LibraryNotFound", "LinearSchedule", "Local", "LocalCluster",
-    "ModelChanged", "MonsoonError", "NotNow", "OneCycleSchedule", "OutOfResources", "Plateau",
-    "PointsSchedule", "PolynomialSchedule", "ProgramDiverged", "Rounds", "Sampler", "SettingsDiffer",
-    "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable", "UnsupportedTensor",
-    "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster", "show",
+    "Group", "Internal", "InvalidArgument", "InverseRootSchedule", "Job", "JobCancelled",
+    "JobEnded", "JobFailed", "JobNotFound", "LibraryNotFound", "LinearSchedule", "Local",
+    "LocalCluster", "ModelChanged", "MonsoonError", "NotNow", "OneCycleSchedule", "OutOfResources",
+    "Plateau", "PointsSchedule", "PolynomialSchedule", "ProgramDiverged", "Rounds", "Sampler",
+    "SettingsDiffer", "Stats", "StepSchedule", "Table", "TimedOut", "Unreachable",
+    "UnsupportedTensor", "VersionsDiffer", "WarmUp", "__version__", "join", "local_cluster", "show",
 ]
 __all__ += optimizers.__all__
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from ._place import Following, Lengths, Place, can_follow
 from .errors import InvalidArgument, NotNow
-from .following import place_of
+from .following import begun_place
 from .job import Job
 from .join import join
 from .local import Local
@@ -97,10 +97,7 @@ class TrainerJob:
         job = self.job = join(self._coordinator, self._name, model,
                               Local(optimizer, **self._local), **settings)
         job.__enter__()
-        self._place = Place(self.lengths.per_epoch, lambda: place_of(job),
-                            settings.get("programs") or 1)
-        if not job.ended:
-            self._place.begin()
+        self._place = begun_place(job, self.lengths.per_epoch)
 
     def following(self, scheduler: Any, by_epoch: bool = False, every: int = 1) -> Any:
         """`scheduler`, made to count the job's steps, or its epochs; it as it is where it does not

@@ -22,6 +22,14 @@ def place_of(job: "Job") -> Optional[float]:
     return None if told is None else float(told)
 
 
+def begun_place(job: "Job", per_epoch: int) -> Place:
+    """Where the job, which this program has entered, stands; `per_epoch` batches are an epoch."""
+    place = Place(per_epoch, lambda: place_of(job), job._settings.programs or 1)
+    if not job.ended:
+        place.begin()
+    return place
+
+
 class Follows:
     """What a Job has of it."""
 
@@ -42,10 +50,7 @@ class Follows:
                                   "schedule the steps of this program")
         lengths = Lengths(self._examples, self._batch, accumulate)
         if training.place is None:
-            training.place = Place(lengths.per_epoch, lambda: place_of(self),
-                                   settings.programs or 1)
-            if not training.ended:
-                training.place.begin()
+            training.place = begun_place(self, lengths.per_epoch)
         total = lengths.total(settings.epochs, settings.max_steps)
         # The rate of the last step: some schedules rise again after it.
         most = None if total is None else max(0, lengths.steps(total) - 1)

@@ -89,9 +89,10 @@ class Local:
     what they moved is pushed, and training goes on from the job's parameters.
 
     optimizer: of torch.optim or like it (step, zero_grad, state_dict), or a list of those, as Muon
-    for matrices and AdamW for the rest; None for loops that move NumPy arrays themselves. job.step() calls optimizer.step() and zero_grad(), unless it
-    is told optimizer_stepped=True. All that works on the optimizer works on: schedulers,
-    clip_grad_norm_ after backward, accumulation over several batches.
+    for matrices and AdamW for the rest; None for loops that move NumPy arrays themselves.
+    job.step() calls optimizer.step() and zero_grad(), unless it is told optimizer_stepped=True. All
+    that works on the optimizer works on: schedulers, clip_grad_norm_ after backward, accumulation
+    over several batches.
     every: steps between two pushes, 1 to 1048576.
     scaler: a GradScaler; then scaler.step(optimizer) and scaler.update() are called.
     scheduler: its step() is called after each step of the optimizer; or a list. schedules: "own",

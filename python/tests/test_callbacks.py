@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import monsoon as ms  # noqa: E402
-from monsoon import callbacks  # noqa: E402
+from monsoon import callbacks, following  # noqa: E402
 from monsoon._place import Following, Lengths, Place  # noqa: E402
 from test_torch_loop import X, make_model  # noqa: E402
 from trainer_stand_ins import HuggingFace, Lightning, load, stand_in  # noqa: E402
@@ -24,7 +24,7 @@ def loss_of(model, ids):
 def told(monkeypatch):
     """What a coordinator tells of the job's place, in epochs."""
     place = types.SimpleNamespace(epochs=None)
-    monkeypatch.setattr(callbacks, "place_of", lambda job: place.epochs)
+    monkeypatch.setattr(following, "place_of", lambda job: place.epochs)
     return place
 
 
