@@ -228,8 +228,8 @@ uint64_t FetchWidth(const FetchMarks& marks) {
 }
 
 FetchTarget FetchTarget::Of(const ShardMap& map, WireFormat format, std::span<float> parameters,
-                            FetchMarks* marks) {
-  CHECK_EQ(parameters.size(), map.size());
+                            FetchMarks* marks, bool halves) {
+  CHECK_EQ(parameters.size(), halves ? map.size() / 2 : map.size());
   marks->shard.resize(map.shards());
   for (uint32_t shard = 0; shard < map.shards(); ++shard) {
     marks->shard[shard].resize(map.stripes(shard));
@@ -239,8 +239,35 @@ FetchTarget FetchTarget::Of(const ShardMap& map, WireFormat format, std::span<fl
   target.codec = TensorCodec::Find(format);
   target.parameters = parameters;
   target.marks = marks;
+  target.halves = halves;
   return target;
 }
+
+namespace {
+
+// The next `bytes` of the payload, which stand for that stripe.
+absl::Status TakeStripe(const Slice& slice, size_t bytes, ChunkCursor* payload,
+                        FetchTarget* target) {
+  const size_t each = target->halves ? sizeof(uint16_t) : sizeof(float);
+  const std::span<std::byte> place =
+      std::as_writable_bytes(target->parameters).subspan(slice.begin * each, slice.size() * each);
+  if (bytes == place.size()) {  // in the form that it has there: straight to its place
+    payload->Copy(bytes, place.data());
+    return absl::OkStatus();
+  }
+  target->encoded.resize(bytes);
+  payload->Copy(bytes, target->encoded.data());
+  if (!target->halves) {
+    return target->codec->Decode(target->encoded,
+                                 target->parameters.subspan(slice.begin, slice.size()));
+  }
+  target->decoded.resize(slice.size());
+  RETURN_IF_ERROR(target->codec->Decode(target->encoded, target->decoded));
+  TensorCodec::Find(BFLOAT16)->Encode(target->decoded, place);
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, ChunkCursor* payload,
                                       FetchTarget* target) {
@@ -266,14 +293,7 @@ absl::StatusOr<Answer> TakeFetchReply(uint32_t shard, const FetchReply& reply, C
       return absl::InternalError(absl::StrCat("stripe ", record.stripe(), " came with ",
                                               record.length(), " bytes instead of ", expected));
     }
-    const std::span<float> out = target->parameters.subspan(slice.begin, slice.size());
-    if (expected == out.size_bytes()) {  // FLOAT32: straight to its place
-      payload->Copy(expected, out.data());
-    } else {
-      target->encoded.resize(expected);
-      payload->Copy(expected, target->encoded.data());
-      RETURN_IF_ERROR(target->codec->Decode(target->encoded, out));
-    }
+    RETURN_IF_ERROR(TakeStripe(slice, expected, payload, target));
     target->bytes += expected;
     ++target->records;
     mark = told;

@@ -58,14 +58,16 @@ absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
 struct FetchTarget {
   // Of the whole vector; `marks` gets an entry per stripe. All outlive it.
   static FetchTarget Of(const ShardMap& map, WireFormat format, std::span<float> parameters,
-                        FetchMarks* marks);
+                        FetchMarks* marks, bool halves = false);
 
   const ShardMap* map = nullptr;
   const TensorCodec* codec = nullptr;  // of the format that was asked for
   std::span<float> parameters;         // the whole vector
+  bool halves = false;                 // it is of BFLOAT16 (ParameterClientOptions)
   FetchMarks* marks = nullptr;         // has an entry per stripe
   PublicView* view = nullptr;          // of changes: what takes them, and has the parameters
   std::vector<std::byte> encoded;      // scratch
+  std::vector<float> decoded;          // scratch
   uint64_t bytes = 0;                  // of records so far
   uint64_t records = 0;                // taken from frames so far
 };

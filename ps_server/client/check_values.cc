@@ -22,7 +22,6 @@ absl::Status CheckFinite(std::span<const float> values, absl::string_view what) 
 absl::Status CheckGradient(const GradientView& gradient, size_t floats, WireFormat format) {
   CHECK(gradient.weight > 0 && std::isfinite(gradient.weight));
   CHECK(gradient.part > 0 && gradient.part <= 1);
-  CHECK(gradient.absent.empty() || gradient.encoded.empty());
   if (gradient.encoded.empty()) {
     CHECK_EQ(gradient.floats.size(), floats);
     return CheckFinite(gradient.floats, "gradient");
@@ -57,6 +56,11 @@ absl::Status CheckOptions(const ParameterClientOptions& options) {
   if (!options.tables.empty() &&
       (options.rounds || !(options.fragments.empty() || options.fragments.whole()))) {
     return absl::InvalidArgumentError("rows of tables are pushed without rounds and fragments");
+  }
+  if (options.halves && (options.fetch_changes != FLOAT32 || options.map.size() % 2 != 0 ||
+                         (options.fetch_format != BFLOAT16 && !options.read_only))) {
+    return absl::InvalidArgumentError(
+        "parameters can be given as BFLOAT16 where they are fetched so, and whole");
   }
   if (!TensorCodec::CarriesParameters(options.fetch_format)) {
     return absl::InvalidArgumentError(

@@ -121,7 +121,8 @@ class ShardedParameterClient final : public ParameterClient {
   absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient, const FetchMarks& base,
                                           std::span<float> parameters, FetchMarks* marks,
                                           FetchStats* stats, bool* fetched) override {
-    FetchTarget target = FetchTarget::Of(options_.map, options_.fetch_format, parameters, marks);
+    FetchTarget target =
+        FetchTarget::Of(options_.map, options_.fetch_format, parameters, marks, options_.halves);
     *fetched = false;
     ASSIGN_OR_RETURN(PushResult result, PushWith(gradient, base, &target));
     *fetched = target.records == stripes_;
@@ -286,7 +287,7 @@ class ShardedParameterClient final : public ParameterClient {
     if (gradient.encoded.empty()) {
       encoder_.Encode(sequence, gradient.floats, gradient.absent);
     } else {
-      encoder_.UseEncoded(gradient.encoded);
+      encoder_.UseEncoded(gradient.encoded, gradient.absent);
     }
     encoder_.set_weight(gradient.weight, gradient.part);
   }
@@ -352,7 +353,8 @@ class ShardedParameterClient final : public ParameterClient {
     if (keeps) {
       RETURN_IF_ERROR(CheckPresent());
     }
-    FetchTarget target = FetchTarget::Of(options_.map, what.format, parameters, marks);
+    FetchTarget target =
+        FetchTarget::Of(options_.map, what.format, parameters, marks, options_.halves);
     ExchangeCounts counts;
     {
       MutexLock lock(&fetch_mutex_);
@@ -409,7 +411,7 @@ class ShardedParameterClient final : public ParameterClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     std::vector<uint32_t>& left = left_[shard];
     if (changes || reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 ||
-        cancelled_) {
+        options_.halves || cancelled_) {
       left.resize(options_.map.stripes(shard));
       std::iota(left.begin(), left.end(), 0u);
       return;

@@ -122,8 +122,12 @@ struct ParameterClientOptions {
   std::vector<Slice> values;  // parts of which pushes bring values (PushEncoder)
   WireFormat fetch_format = FLOAT32;
   WireFormat fetch_changes = FLOAT32;  // else Fetch brings changes of the public copy, in that
-  double top_k_share = 0;              // TOP_K and TOP_K_2BIT only
-  double residual_decay = 1;           // likewise: what a push leaves out stays, times that
+  // Fetches give parameters and vectors as BFLOAT16: spans of map.size() / 2 floats hold two
+  // values in the place of each. What comes as FLOAT32 is rounded to the nearest, ties to even.
+  // With fetch_format BFLOAT16, or read_only.
+  bool halves = false;
+  double top_k_share = 0;     // TOP_K and TOP_K_2BIT only
+  double residual_decay = 1;  // likewise: what a push leaves out stays, times that
   // AUTO may be changed by the environment: MONSOON_TRANSPORT=grpc or
   // shared_memory.
   Transport transport = Transport::AUTO;
@@ -173,7 +177,7 @@ struct GradientView {
   float part = 1;                     // as PushRequest.part, in (0, 1]
   std::span<const RowGradient> rows;  // of tables, beside the vector
   // Tensors without any gradient, as PushRequest.absent, rising: what the floats hold of them
-  // counts nothing. Not where they are encoded.
+  // counts nothing.
   std::span<const TensorSlice> absent;
 };
 
@@ -184,7 +188,8 @@ class ParameterClient {
   static absl::StatusOr<std::unique_ptr<ParameterClient>> Create(ParameterClientOptions options);
   virtual ~ParameterClient() = default;
 
-  // Reads the whole vector; parameters.size() is map.size(). On an error the
+  // Reads the whole vector; parameters.size() is map.size(), or half of it (options.halves). On an
+  // error the
   // contents of `parameters` and `marks` are not defined. `marks` and `stats`
   // may be null; marks of an earlier fetch are written over in place.
   virtual absl::Status Fetch(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) = 0;

@@ -33,13 +33,11 @@ PushEncoder::PushEncoder(const ShardMap& map, const FragmentMap& fragments, Wire
       shard_place_[fragment].back().end = end[fragment];
     }
   }
-  if (format_ != FLOAT32) {
-    residual_.assign(map_.size(), 0.0f);
-    scratch_.resize(map_.stripe_floats());
-  }
-  if (format_ != FLOAT32 || !fragments_.whole()) {
-    encoded_.resize(*std::ranges::max_element(end));
-  }
+}
+
+void PushEncoder::SetAbsent(std::span<const TensorSlice> absent) {
+  absent_.clear();
+  std::ranges::transform(absent, std::back_inserter(absent_), &TensorSlice::number);
 }
 
 void PushEncoder::EncodeStripe(std::span<const float> gradient, uint32_t shard, uint32_t stripe) {
@@ -62,8 +60,7 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient,
                          std::span<const TensorSlice> absent) {
   CHECK_EQ(gradient.size(), map_.size());
   given_ = {};
-  absent_.clear();
-  std::ranges::transform(absent, std::back_inserter(absent_), &TensorSlice::number);
+  SetAbsent(absent);
   if (format_ == FLOAT32 && fragments_.whole()) {
     gradient_ = gradient;
     return;
@@ -72,6 +69,17 @@ void PushEncoder::Encode(uint64_t sequence, std::span<const float> gradient,
     return;
   }
   CHECK(sequence > sequence_);
+  if (encoded_.empty()) {
+    if (format_ != FLOAT32) {
+      residual_.assign(map_.size(), 0.0f);
+      scratch_.resize(map_.stripe_floats());
+    }
+    size_t largest = 0;
+    for (const std::vector<Slice>& shards : shard_place_) {
+      largest = std::max(largest, shards.back().end);
+    }
+    encoded_.resize(largest);
+  }
   sequence_ = sequence;
   fragment_ = fragments_.OfPush(sequence);
   SetAside(absent);
@@ -117,12 +125,13 @@ void PushEncoder::ForgetValues() {
   }
 }
 
-void PushEncoder::UseEncoded(std::span<const std::byte> bytes) {
+void PushEncoder::UseEncoded(std::span<const std::byte> bytes,
+                             std::span<const TensorSlice> absent) {
   CHECK(IsHalf(format_));
   CHECK(fragments_.whole());
   CHECK_EQ(bytes.size(), shard_place_[0].back().end);
   given_ = bytes;
-  absent_.clear();
+  SetAbsent(absent);
 }
 
 std::span<const std::byte> PushEncoder::all() const {

@@ -6,8 +6,8 @@
 // lost on the way: it is encoded once a sequence. The residual ends with its
 // session.
 //
-// Memory: none for FLOAT32 and whole models; else the encoded bytes, and but for FLOAT32 two
-// vectors of floats.
+// Memory: none for FLOAT32 and whole models, and for what the pusher has encoded; else the encoded
+// bytes, and but for FLOAT32 two vectors of floats.
 //
 // Thread safety: none.
 #pragma once
@@ -46,7 +46,7 @@ class PushEncoder {
               std::span<const TensorSlice> absent = {});
   // The same of what the pusher has encoded: the bytes of the whole vector, which must
   // outlive their use. Not of fragments.
-  void UseEncoded(std::span<const std::byte> bytes);
+  void UseEncoded(std::span<const std::byte> bytes, std::span<const TensorSlice> absent = {});
   // How much what was encoded last counts, and which part of a difference it is.
   void set_weight(float weight, float part = 1) {
     weight_ = weight;
@@ -74,6 +74,7 @@ class PushEncoder {
   void Refused(uint32_t shard, uint32_t stripe);
 
  private:
+  void SetAbsent(std::span<const TensorSlice> absent);
   // Of the fragment, encoded.
   std::span<const std::byte> all() const;
   void EncodeStripe(std::span<const float> gradient, uint32_t shard, uint32_t stripe);
@@ -99,9 +100,9 @@ class PushEncoder {
   std::span<const float> gradient_;   // FLOAT32, whole
   std::span<const std::byte> given_;  // encoded by the pusher
   std::vector<float> residual_;
-  std::vector<float> aside_;    // of absent tensors, one after another
-  std::vector<float> scratch_;  // one stripe
-  std::vector<std::byte> encoded_;
+  std::vector<float> aside_;        // of absent tensors, one after another
+  std::vector<float> scratch_;      // one stripe
+  std::vector<std::byte> encoded_;  // of the largest fragment, once something is encoded here
 };
 
 }  // namespace monsoon

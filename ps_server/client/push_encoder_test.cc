@@ -48,6 +48,19 @@ TEST(PushEncoderTest, OfValuesNothingLeavesWithTheNextPush) {
   EXPECT_GT(content[2], 1.0f);
 }
 
+TEST(PushEncoderTest, WhatThePusherHasEncodedLeavesAsItIsWithItsAbsentTensors) {
+  PushEncoder encoder = Encoder(BFLOAT16);
+  const std::vector<uint16_t> halves(128, 0x3f80);
+  const TensorSlice absent{4, {40, 48}};
+  encoder.UseEncoded(std::as_bytes(std::span(halves)), {&absent, 1});
+  EXPECT_TRUE(encoder.as_it_is());
+  EXPECT_THAT(Content(encoder, 0, 1), Each(1.0f));
+  EXPECT_THAT(encoder.absent(), ::testing::ElementsAre(4u));
+  encoder.Encode(1, std::vector<float>(128, 2.0f));
+  EXPECT_THAT(Content(encoder, 0, 1), Each(2.0f));
+  EXPECT_THAT(encoder.absent(), ::testing::IsEmpty());
+}
+
 // What waits for an absent tensor must not leave with a push whose record counts nothing of it.
 TEST(PushEncoderTest, TheResidualOfAnAbsentTensorWaits) {
   const TensorSlice absent{4, {40, 48}};

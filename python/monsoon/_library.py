@@ -13,7 +13,7 @@ from . import _programs
 from ._version import __version__
 from .errors import LibraryNotFound, VersionsDiffer
 
-ABI = 5
+ABI = 6
 INTERRUPTED = 100
 
 
@@ -27,7 +27,7 @@ class JoinOptions(c.Structure):
     _fields_ = [("size", c.c_size_t), ("coordinator", c.c_char_p), ("job", c.c_char_p),
                 ("tensors", c.POINTER(Tensor)), ("tensor_count", c.c_size_t),
                 ("only_enter", c.c_int), ("sidecar", c.c_char_p), ("log_file", c.c_char_p),
-                ("connect_timeout_ms", c.c_uint32), ("tables", c.c_char_p)]
+                ("connect_timeout_ms", c.c_uint32), ("tables", c.c_char_p), ("format", c.c_int)]
 
 
 class Event(c.Structure):

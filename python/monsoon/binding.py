@@ -1,7 +1,7 @@
 """A torch module as the model: its tensors as views of a replica's vectors.
 
-What is float32, contiguous and on the CPU becomes a view: the Parameter object stays the
-same, its memory is the vector. Everything else is copied by a path with a name, and counted
+What is of the vectors' type (float32, or bfloat16 where all travels so), contiguous and on the
+CPU becomes a view: the Parameter object stays the same, its memory is the vector. Everything else is copied by a path with a name, and counted
 by it: "parameter:float16", "parameter:transposed", "gradient:gathered", "parameter:cuda:0".
 Parameters change under no_grad, and the version counter of each is bumped, so that going
 backward through a graph from before fails in place of being wrong.
@@ -140,7 +140,7 @@ class TorchBinding:
                 slot.leave(self._parameters)
             values = self._staging.to_host([slot.tensor for slot in moved])
             for slot, value in zip(moved, values):
-                self.copied["parameter:" + slot.path()] += slot.value.numel() * 4
+                self.copied["parameter:" + slot.path()] += slot.bytes
                 if slot.tensor.dtype in _LOSSY and slot.anchor is not None:
                     # What rounding to it left of the vector's value is nobody's progress.
                     slot.value += value.float() - slot.anchor.float()
@@ -207,7 +207,7 @@ class TorchBinding:
             for (slot, _), value in zip(found, values):
                 slot.gradient.copy_(value)
                 path = "gathered" if slot.takes_gradient else slot.path()
-                self.copied["gradient:" + path] += slot.gradient.numel() * 4
+                self.copied["gradient:" + path] += slot.bytes
 
     @staticmethod
     def _is_zero(slot: Slot) -> bool:
@@ -247,7 +247,7 @@ class TorchBinding:
                 slot.check_shape()
                 slot.leave(self._parameters)
                 slot.was_copied = not slot.can_be_view
-                self.copied["parameter:" + slot.path()] += slot.value.numel() * 4
+                self.copied["parameter:" + slot.path()] += slot.bytes
                 if slot.was_copied:
                     copied.append(slot)
                 else:

@@ -106,11 +106,13 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     _add_tables(layout, tables, "Local" if local_steps else "group" if group is not None else "")
     address = _address(coordinator)
 
+    halves = group is None and settings.travels_as("bfloat16") and layout.is_all("bfloat16")
+
     def replica(text: str) -> Any:
         become_member(address(), token)
         return _ended.enter(
             lambda makes: Replica(address(), text, layout, create=makes, log_file=log_file,
-                                  connect_timeout_s=connect_timeout_s),
+                                  connect_timeout_s=connect_timeout_s, halves=halves),
             lambda ended: Client(address()).load(ended), layout, create=create, on_ended=on_ended)
 
     return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,

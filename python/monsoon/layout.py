@@ -50,6 +50,11 @@ class Layout:
     tables: List[Any] = dataclasses.field(default_factory=list)
     tables_text: str = ""
 
+    def is_all(self, kind: str) -> bool:
+        """Whether all entries are parameters of this type of torch's."""
+        return all(entry.kind is Kind.TRAINED and str(entry.source.dtype) == "torch." + kind
+                   for entry in self.entries)
+
 
 def is_torch_module(model: Any) -> bool:
     """Without importing torch: the class says where it comes from."""

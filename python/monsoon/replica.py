@@ -49,9 +49,9 @@ class _Memory:
     def __init__(self, library: Any, handle: c.c_void_p) -> None:
         self._library, self.handle, self.pid = library, handle, os.getpid()
 
-    def vector(self, address: int, size: int) -> numpy.ndarray:
-        """float32 of shape (size,) at `address`."""
-        return numpy.asarray(_Window(self, address, size))
+    def vector(self, address: int, size: int, values: str) -> numpy.ndarray:
+        """Of shape (size,) at `address`; `values` as in typestr."""
+        return numpy.asarray(_Window(self, address, size, values))
 
     def __del__(self) -> None:
         if self.handle and self.pid == os.getpid():
@@ -59,25 +59,28 @@ class _Memory:
 
 
 class _Window:
-    def __init__(self, memory: _Memory, address: int, size: int) -> None:
+    def __init__(self, memory: _Memory, address: int, size: int, values: str) -> None:
         self._memory = memory
-        self.__array_interface__ = {"shape": (size,), "typestr": "<f4", "version": 3,
+        self.__array_interface__ = {"shape": (size,), "typestr": values, "version": 3,
                                     "data": (address, False)}
 
 
 class Replica:
     """Joined by the constructor; `leave` ends it. Each method raises what errors.CODES says.
 
-    parameters, gradient, evaluated: float32 vectors of `size` values, padding included.
+    parameters, gradient, evaluated: float32 vectors of `size` values, padding included; with
+    `halves` the bits of bfloat16, as int16.
     offsets: where each tensor of the layout begins in them, in values.
     """
 
     def __init__(self, coordinator: str, job: str, layout: Layout, *, create: bool = True,
-                 log_file: Optional[str] = None, connect_timeout_s: float = 30.0) -> None:
+                 log_file: Optional[str] = None, connect_timeout_s: float = 30.0,
+                 halves: bool = False) -> None:
         self._lib = _library.load()
         self._memory: Optional[_Memory] = None
         handle = c.c_void_p()
-        options, _kept = _options(coordinator, job, layout, create, log_file, connect_timeout_s)
+        options, _kept = _options(coordinator, job, layout, create, log_file, connect_timeout_s,
+                                  halves)
         code = _library.INTERRUPTED
         while code == _library.INTERRUPTED:
             code = self._lib.monsoon_join(c.byref(options), c.byref(handle))
@@ -99,7 +102,8 @@ class Replica:
                                    for i in range(len(layout.entries))]
         self.local_steps: int = self._lib.monsoon_local_steps(handle)
         self.parameters, self.gradient, self.evaluated = (
-            self._memory.vector(c.cast(at(handle), c.c_void_p).value or 0, self.size)
+            self._memory.vector(c.cast(at(handle), c.c_void_p).value or 0, self.size,
+                                "<i2" if halves else "<f4")
             for at in (self._lib.monsoon_parameters, self._lib.monsoon_gradient,
                        self._lib.monsoon_evaluated))
 
@@ -261,7 +265,7 @@ def _pointer(array: numpy.ndarray, kind: Any) -> Any:
 
 
 def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file: Optional[str],
-             connect_timeout_s: float) -> Tuple[_library.JoinOptions, List[Any]]:
+             connect_timeout_s: float, halves: bool) -> Tuple[_library.JoinOptions, List[Any]]:
     """The structure, and what its pointers point at."""
     kept: List[Any] = []
     tensors = (_library.Tensor * len(layout.entries))()
@@ -278,5 +282,5 @@ def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file:
         tensors=tensors, tensor_count=len(layout.entries), only_enter=not create,
         sidecar=_library.sidecar(), log_file=None if log_file is None else log_file.encode(),
         connect_timeout_ms=max(1, int(connect_timeout_s * 1000)),
-        tables=layout.tables_text.encode() or None)
+        tables=layout.tables_text.encode() or None, format=int(halves))
     return options, kept + [tensors]

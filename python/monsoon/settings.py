@@ -126,6 +126,12 @@ class Settings:
             raise InvalidArgument(f"plateau and {optimizer.schedule!r} both lower the rate; give "
                                   "one (WarmUp goes with either)")
 
+    def travels_as(self, kind: str) -> bool:
+        """All values travel as they are in a vector of this type, one of 16 bits: nothing is
+        computed from float32 between the program and the shards."""
+        return (self.push_format == self.fetch_format == kind and (self.n_push or 1) == 1
+                and isinstance(self.optimizer, ShardOptimizer) and not self.optimizer.clip_norm)
+
     def _downpour(self) -> Dict[str, Any]:
         push, fetch = _FORMATS[self.push_format], _FORMATS[self.fetch_format]
         fields: Dict[str, Any] = {

@@ -32,6 +32,7 @@ class Slot:
         self._place = entry.place
         self._parameters, self._gradient = parameters, gradient
         self.value, self.gradient = self._over(parameters), self._over(gradient)
+        self.bytes = self.value.numel() * self.value.element_size()
         self._geometry = self._geometry_of(self.value)
         self.gradient_address = self.gradient.data_ptr()
         self.lent: Any = None            # the gradient that the tensor was given
@@ -42,7 +43,9 @@ class Slot:
         self.bump = self.tensor.detach().as_strided((0,), (1,))
 
     def _over(self, memory: numpy.ndarray) -> Any:
-        return torch.from_numpy(memory).view(self.shape)
+        tensor = torch.from_numpy(memory)
+        return (tensor.view(torch.bfloat16) if tensor.dtype == torch.int16 else tensor).view(
+            self.shape)
 
     @staticmethod
     def _geometry_of(tensor: Any) -> Tuple[Any, ...]:
@@ -92,7 +95,7 @@ class Slot:
         """Why the tensor is no view."""
         if self.tensor.device.type != "cpu":
             return str(self.tensor.device)
-        if self.tensor.dtype != torch.float32:
+        if self.tensor.dtype != self.value.dtype:
             return str(self.tensor.dtype).replace("torch.", "")
         if not self.tensor.is_contiguous():
             return "transposed"
@@ -118,13 +121,13 @@ class Slot:
     def takes_gradient(self) -> bool:
         """Whether the tensor's gradient can be a view."""
         tensor = self.tensor
-        return bool(tensor.device.type == "cpu" and tensor.dtype == torch.float32
+        return bool(tensor.device.type == "cpu" and tensor.dtype == self.value.dtype
                     and tensor.is_contiguous())
 
     def is_gradient_view(self, gradient: Any) -> bool:
         """Whether another object than was lent has the vector's memory."""
         return bool(gradient.data_ptr() == self.gradient_address
-                    and gradient.dtype == torch.float32 and gradient.is_contiguous())
+                    and gradient.dtype == self.gradient.dtype and gradient.is_contiguous())
 
     def lend_gradient(self) -> None:
         """The tensor's gradient is a view, which has been zeroed."""

@@ -22,18 +22,19 @@ class Witness:
 
     def __init__(self, vector: numpy.ndarray, bounds: Sequence[Tuple[str, int, int]]) -> None:
         self._bounds = bounds
-        self._bits = vector.view(numpy.uint32)
+        self._each = vector.itemsize
+        self._bits = vector.view(f"u{self._each}")
         size = min(_WINDOW, vector.size)
         self.sees_all = size == vector.size
         # memcmp of bytes is four times as fast as numpy.array_equal.
-        self._kept = bytearray(4 * size)
-        self._kept_bits = numpy.frombuffer(self._kept, numpy.uint32)
+        self._kept = bytearray(self._each * size)
+        self._kept_bits = numpy.frombuffer(self._kept, self._bits.dtype)
         self._begin = 0
         self._bytes = vector.data.cast("B")
         spread = [numpy.linspace(begin, end - 1, _SAMPLES).astype(numpy.int64)
                   for _, begin, end in bounds]
         self._spread = numpy.unique(numpy.concatenate(spread)) if not self.sees_all else None
-        self._samples = numpy.zeros(0, numpy.uint32)
+        self._samples = numpy.zeros(0, self._bits.dtype)
 
     def keep(self) -> None:
         """The parameters have landed."""
@@ -49,7 +50,7 @@ class Witness:
         """The names of tensors that are seen to have other values."""
         begin, size = self._begin, self._kept_bits.size
         found: List[int] = []
-        if self._kept != self._bytes[4 * begin:4 * (begin + size)]:
+        if self._kept != self._bytes[self._each * begin:self._each * (begin + size)]:
             here = self._bits[begin:begin + size]
             found += (begin + numpy.flatnonzero(here != self._kept_bits)).tolist()
         if self._spread is not None:

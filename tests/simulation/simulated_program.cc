@@ -55,6 +55,7 @@ std::string JoinFields(const World& world) {
     fields.Number(uint32_t{0});  // aliases
   }
   fields.String("");  // tables
+  fields.Number(static_cast<uint8_t>(MONSOON_FLOAT32));
   fields.String("");
   fields.String("");
   return fields.bytes();

@@ -48,6 +48,10 @@ Result WriteJoin(const monsoon_join_options& options, std::string* join) {
   if (options.tensor_count == 0 || options.tensors == nullptr) {
     return Invalid("a model needs at least one tensor");
   }
+  if (options.format != MONSOON_FLOAT32 && options.format != MONSOON_BFLOAT16) {
+    return Invalid("the vectors' format is " + std::to_string(options.format) +
+                   ", neither MONSOON_FLOAT32 nor MONSOON_BFLOAT16");
+  }
   FieldWriter fields;
   fields.Number(uint32_t{MONSOON_ABI});
   fields.String(kVersion);
@@ -59,6 +63,7 @@ Result WriteJoin(const monsoon_join_options& options, std::string* join) {
     return written;
   }
   fields.String(options.tables == nullptr ? "" : options.tables);
+  fields.Number(static_cast<uint8_t>(options.format));
   if (fields.bytes().size() > kMaxMessageBytes) {
     return Invalid("the job and the names of its tensors are over 64 MiB");
   }
@@ -66,7 +71,7 @@ Result WriteJoin(const monsoon_join_options& options, std::string* join) {
   return {};
 }
 
-Result ReadJoined(const Message& answer, bool with_memory, EnteredJob* job) {
+Result ReadJoined(const Message& answer, bool with_memory, monsoon_format format, EnteredJob* job) {
   FieldReader fields(answer.fields);
   if (answer.kind == MessageKind::kError) {
     const monsoon_code code = CodeOfStatus(fields.Number<uint32_t>());
@@ -74,7 +79,8 @@ Result ReadJoined(const Message& answer, bool with_memory, EnteredJob* job) {
   }
   job->name = fields.String();
   job->local_steps = fields.Number<uint32_t>();
-  job->floats = fields.Number<uint64_t>();
+  job->values = fields.Number<uint64_t>();
+  job->value_bytes = format == MONSOON_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
   job->stride = fields.Number<uint64_t>();
   const auto tensors = fields.Number<uint32_t>();
   for (uint32_t i = 0; i < tensors && !fields.broken(); ++i) {

@@ -24,14 +24,15 @@ struct TableShape {
 struct EnteredJob {
   std::string name;
   uint32_t local_steps = 0;  // 0: gradients are pushed
-  size_t floats = 0;
+  size_t values = 0;
+  size_t value_bytes = sizeof(float);
   size_t stride = 0;  // of the vectors, in floats
   std::vector<size_t> offsets;
   std::vector<TableShape> tables;
   std::string warnings;  // lines
 
   // Where tensor i begins; behind the last one the vector's end.
-  size_t offset(size_t i) const { return i < offsets.size() ? offsets[i] : floats; }
+  size_t offset(size_t i) const { return i < offsets.size() ? offsets[i] : values; }
 };
 
 // A part of the vectors.
@@ -47,8 +48,8 @@ uint32_t ConnectTimeoutMs(const monsoon_join_options& options);
 Result WriteJoin(const monsoon_join_options& options, std::string* fields);
 
 // The answer: kJoined, or kError with the sidecar's reason. `with_memory`: that of the vectors came
-// with it.
-Result ReadJoined(const Message& answer, bool with_memory, EnteredJob* job);
+// with it, whose values have that format.
+Result ReadJoined(const Message& answer, bool with_memory, monsoon_format format, EnteredJob* job);
 
 // What is sent as differences: all tensors with local steps, else the statistics.
 std::vector<FloatRange> DifferencesOf(const monsoon_join_options& options, const EnteredJob& job);

@@ -100,7 +100,7 @@ const char* monsoon_warnings(const monsoon_replica* replica) {
   return replica->replica->job().warnings.c_str();
 }
 
-size_t monsoon_size(const monsoon_replica* replica) { return replica->replica->job().floats; }
+size_t monsoon_size(const monsoon_replica* replica) { return replica->replica->job().values; }
 
 size_t monsoon_offset(const monsoon_replica* replica, size_t i) {
   return replica->replica->job().offset(i);

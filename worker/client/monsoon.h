@@ -52,7 +52,7 @@ extern "C" {
 #endif
 
 /* Grows with each change that a program built before would not survive. */
-#define MONSOON_ABI 5
+#define MONSOON_ABI 6
 
 /* The library's MONSOON_ABI, and what `coordinator version` prints of its build. */
 MONSOON_API uint32_t monsoon_abi(void);
@@ -97,6 +97,11 @@ typedef struct monsoon_tensor {
   size_t alias_count;
 } monsoon_tensor;
 
+typedef enum monsoon_format {
+  MONSOON_FLOAT32 = 0,
+  MONSOON_BFLOAT16 = 1 /* the upper half of a float32, rounded to the nearest */
+} monsoon_format;
+
 typedef struct monsoon_join_options {
   size_t size;             /* sizeof(monsoon_join_options) of the caller */
   const char* coordinator; /* "host:port" */
@@ -118,6 +123,9 @@ typedef struct monsoon_join_options {
    * rows: 1000000 columns: 16 }". Null: none. Their rows lie on the shards, begin with values
    * that the job's seed makes, and never come to these vectors: monsoon_fetch_rows. */
   const char* tables;
+  /* Of the vectors' values. MONSOON_BFLOAT16: for jobs that push and fetch in it, without n_push,
+   * local steps, clip_norm and statistics; the shards keep float32. */
+  monsoon_format format;
 } monsoon_join_options;
 
 /* Starts the sidecar, finds or makes the job, and allocates the vectors. INVALID_ARGUMENT
@@ -131,12 +139,13 @@ MONSOON_API const char* monsoon_job(const monsoon_replica* replica);
 /* What is right in the settings and known to train badly, a line each: "FIELD: MESSAGE;
  * SUGGESTION". "": nothing. Valid as long as the replica. */
 MONSOON_API const char* monsoon_warnings(const monsoon_replica* replica);
-/* Floats of each vector, padding included. */
+/* Values of each vector, padding included. */
 MONSOON_API size_t monsoon_size(const monsoon_replica* replica);
-/* Where tensor i begins in the vectors, in floats. */
+/* Where tensor i begins in the vectors, in values. */
 MONSOON_API size_t monsoon_offset(const monsoon_replica* replica, size_t i);
 /* The vectors, monsoon_size floats each, 64-byte aligned, at the same address until
- * monsoon_free. */
+ * monsoon_free. With MONSOON_BFLOAT16 each two bytes in them are a value, and tensors 32-byte
+ * aligned. */
 MONSOON_API float* monsoon_parameters(monsoon_replica* replica);
 MONSOON_API float* monsoon_gradient(monsoon_replica* replica);
 /* What is to be evaluated, between MONSOON_EVALUATE and monsoon_report_evaluation. The

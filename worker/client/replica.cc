@@ -28,7 +28,7 @@ Result Replica::Join(const monsoon_join_options& options, std::unique_ptr<Replic
 }
 
 Result Replica::TakeJoined(const Message& answer, const monsoon_join_options& options) {
-  if (Result read = ReadJoined(answer, link_.memory() >= 0, &job_); !read.ok()) {
+  if (Result read = ReadJoined(answer, link_.memory() >= 0, options.format, &job_); !read.ok()) {
     return read;
   }
   if (Result mapped = vectors_.Map(link_.memory(), job_); !mapped.ok()) {

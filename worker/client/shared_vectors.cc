@@ -19,13 +19,13 @@ SharedVectors::~SharedVectors() {
 }
 
 Result SharedVectors::Map(int memory, const EnteredJob& job) {
-  floats_ = job.floats;
+  bytes_ = job.values * job.value_bytes;
   stride_ = job.stride;
   mapped_bytes_ = SharedBytes(stride_);
   void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (mapped == MAP_FAILED) {
-    return {MONSOON_RESOURCE_EXHAUSTED, "no room for three vectors of " + std::to_string(floats_) +
-                                            " floats: " + strerror(errno)};
+    return {MONSOON_RESOURCE_EXHAUSTED, "no room for three vectors of " + std::to_string(bytes_) +
+                                            " bytes: " + strerror(errno)};
   }
   memory_ = static_cast<float*>(mapped);
   return {};
@@ -78,7 +78,7 @@ void SharedVectors::ZeroIfTaken() {
 void SharedVectors::ZeroAfterAnswer() {
   if (zeroes_) {
     zeroes_ = false;
-    std::memset(gradient(), 0, floats_ * sizeof(float));
+    std::memset(gradient(), 0, bytes_);
   }
 }
 

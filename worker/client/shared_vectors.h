@@ -46,7 +46,7 @@ class SharedVectors {
  private:
   float* memory_ = nullptr;
   size_t mapped_bytes_ = 0;
-  size_t floats_ = 0;
+  size_t bytes_ = 0;  // of each vector's values
   size_t stride_ = 0;
 
   std::vector<FloatRange> differences_;

@@ -24,6 +24,7 @@ absl::Status Accumulation::Await() const {
 Accumulator::Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer, Kind kind)
     : floats_(floats), kind_(kind), n_push_(n_push), on_buffer_(std::move(on_buffer)) {
   CHECK_GE(n_push, 1u);
+  CHECK(kind_ != Kind::kEncoded || n_push == 1);
 }
 
 void Accumulator::SetSteps(uint32_t n_push) {
@@ -32,7 +33,7 @@ void Accumulator::SetSteps(uint32_t n_push) {
 }
 
 absl::Status Accumulator::MoveTo(DeviceTraining* device, WireFormat format) {
-  CHECK(empty());
+  CHECK(empty() && kind_ != Kind::kEncoded);
   std::unique_ptr<PlacedFloats> sum, residual, encoded;
   const bool gradients = kind_ == Kind::kGradients;
   if (gradients && n_push_ > 1) {
@@ -117,8 +118,8 @@ std::vector<BlockId> Accumulator::TakeBlocks() { return std::exchange(blocks_, {
 
 absl::StatusOr<Accumulation> Accumulator::Seal(std::span<const float> moved) {
   CHECK(!empty() || kind_ == Kind::kDifferences);
-  const bool gradients = kind_ == Kind::kGradients;
-  ASSIGN_OR_RETURN(Accumulation sealed, gradients ? SealGradients() : SealDifference(moved));
+  const bool difference = kind_ == Kind::kDifferences;
+  ASSIGN_OR_RETURN(Accumulation sealed, difference ? SealDifference(moved) : SealGradients());
   sealed.base = std::exchange(base_, nullptr);
   sealed.steps = std::exchange(steps_, 0);
   sealed.absent = std::exchange(absent_, {});
@@ -152,7 +153,7 @@ absl::StatusOr<Accumulation> Accumulator::SealGradients() {
     ASSIGN_OR_RETURN(sealed.reading, device_->Read(ready, current_->span()));
   }
   sealed.memory = std::exchange(current_, nullptr);
-  if (encoded_ != nullptr) {
+  if (encoded_ != nullptr || kind_ == Kind::kEncoded) {
     sealed.encoded = std::as_bytes(sealed.memory->span());
   } else {
     sealed.gradient = sealed.memory->span();

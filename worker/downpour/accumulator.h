@@ -65,7 +65,9 @@ class Accumulator {
   // Told of each new buffer that a step or a device will write to.
   using OnBuffer = std::function<void(AlignedFloats*)>;
 
-  enum class Kind { kGradients, kDifferences };
+  // kEncoded: gradients come in the push format, two values in the place of a float, and n_push
+  // is 1.
+  enum class Kind { kGradients, kDifferences, kEncoded };
   // n_push at least 1.
   Accumulator(size_t floats, uint32_t n_push, OnBuffer on_buffer = nullptr,
               Kind kind = Kind::kGradients);

@@ -1,5 +1,10 @@
 #include "worker/downpour/accumulator.h"
 
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "common/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -31,6 +36,18 @@ TEST(AccumulatorTest, SumsStepsAndKeepsTheOldestBase) {
   EXPECT_EQ(sealed.base->shard[0][0].version, 5u);
   EXPECT_EQ(sealed.steps, 3u);
   EXPECT_TRUE(accumulator.empty());
+}
+
+TEST(AccumulatorTest, WhatComesEncodedLeavesAsItIs) {
+  Accumulator accumulator(2, 1, nullptr, Accumulator::Kind::kEncoded);
+  const std::vector<float> halves = {1.5f, -2.5f};  // four values
+  std::ranges::copy(halves, accumulator.step_buffer().begin());
+  accumulator.Add(MarksAt(3));
+  ASSERT_OK_AND_ASSIGN(const Accumulation push, accumulator.Seal());
+  EXPECT_TRUE(push.gradient.empty());
+  EXPECT_EQ(std::memcmp(push.encoded.data(), halves.data(), 8), 0);
+  EXPECT_EQ(push.encoded.size(), 8u);
+  EXPECT_EQ(push.steps, 1u);
 }
 
 TEST(AccumulatorTest, ASealedPushIsUntouchedByTheNextOne) {

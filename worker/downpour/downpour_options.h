@@ -38,6 +38,9 @@ struct DownpourRunnerOptions {
   double step_clip_norm = 0.0;  // of each step's gradient
 
   WireFormat push_format = FLOAT32;
+  // A program's vectors are of BFLOAT16, and so is all that is pushed and fetched: there are half
+  // as many floats as the layout has.
+  bool halves = false;
   DivergencePolicy divergence;
   bool of_program = false;  // whose state is its own, and not the job's to judge
   bool rounds = false;      // the shards average what is pushed

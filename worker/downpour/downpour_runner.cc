@@ -19,6 +19,9 @@ namespace monsoon {
 namespace {
 
 constexpr absl::Duration kWaitSlice = ShardCalls::kWaitSlice;
+// From here on it takes less to keep the memory of a program's push as it is than to copy it; of
+// small ones there would be too many.
+constexpr uint64_t kLargeFloats = 1 << 20;
 
 }  // namespace
 
@@ -32,7 +35,8 @@ DownpourRunner::DownpourRunner(const DownpourRunnerOptions& options, const Param
       stats_(stats),
       control_(control),
       clock_(clock),
-      device_writes_(group->device() != nullptr),
+      keeps_memory_(group->device() != nullptr ||
+                    (!group->own_parameters().empty() && layout->size() >= kLargeFloats)),
       calls_(client, stats, control, clock),
       statistics_(*layout,
                   {.values = !options.rounds && TensorCodec::CarriesStatistics(options.push_format),
@@ -73,7 +77,7 @@ absl::Status DownpourRunner::AwaitShards() {
 absl::Status DownpourRunner::PrepareParameters() {
   if (fetcher_ == nullptr) {
     return plan_.IsDueInTurn(IsBoundary(), in_flight_.has_value())
-               ? LandFetch(calls_.Fetch(parameters().back(), plan_.next()))
+               ? LandFetch(calls_.Fetch(parameters().free_back(), plan_.next()))
                : absl::OkStatus();
   }
   plan_.BeginRound(IsBoundary(), in_flight_.has_value());
@@ -106,7 +110,7 @@ absl::Status DownpourRunner::PrepareParameters() {
 absl::Status DownpourRunner::StartFetch() {
   // The first fetch maps.
   if (plan_.due() && MayFetch() && !plan_.LandsLater() && !parameters().empty()) {
-    std::optional<Fetched> mapped = calls_.FetchMapped(parameters().back());
+    std::optional<Fetched> mapped = calls_.FetchMapped(parameters().free_back());
     const bool landed = mapped.has_value();
     if (landed) {
       RETURN_IF_ERROR(LandFetch(*std::move(mapped)));
@@ -123,7 +127,7 @@ void DownpourRunner::BeginFetch(absl::Duration delay) {
   plan_.SetDue(false);
   // What all shards have now is in what this fetch brings.
   parameters().ForgetAcknowledged();
-  fetcher_->Start([this, back = parameters().back(), delay, fragment = plan_.next()] {
+  fetcher_->Start([this, back = parameters().free_back(), delay, fragment = plan_.next()] {
     if (delay > absl::ZeroDuration()) {
       control_->Sleep(delay);
     }
@@ -216,8 +220,7 @@ Pushed DownpourRunner::Push(const Accumulation& accumulation, std::span<float> b
   // The norm is of the sum that leaves, without statistics, which are a mean.
   ClipGradientNorm(accumulation.gradient, options_.clip_norm, statistics_.parts());
   statistics_.MeanOfPush(accumulation.gradient, accumulation.steps);
-  // Memory that a device writes to is worth keeping as it is.
-  const SharedBuffer owner = device_writes_ ? accumulation.memory : nullptr;
+  const SharedBuffer owner = keeps_memory_ ? accumulation.memory : nullptr;
   GradientView gradient = accumulation.encoded.empty()
                               ? GradientView(accumulation.gradient, owner)
                               : GradientView::Encoded(accumulation.encoded, owner);
@@ -262,10 +265,10 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
   if (brings) {
     plan_.ComeWithPush();
   }
-  pusher_->Start(
-      [this, accumulation = *in_flight_, back = brings ? parameters().back() : std::span<float>()] {
-        return Push(accumulation, back);
-      });
+  pusher_->Start([this, accumulation = *in_flight_,
+                  back = brings ? parameters().free_back() : std::span<float>()] {
+    return Push(accumulation, back);
+  });
   return absl::OkStatus();
 }
 

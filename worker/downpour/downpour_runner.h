@@ -173,7 +173,7 @@ class DownpourRunner {
   StatsCollector* const stats_;
   SessionControl* const control_;
   const Clock* const clock_;
-  const bool device_writes_;  // gradients to the host's memory
+  const bool keeps_memory_;  // of pushes as it is: a device writes to it, or it is large
 
   ShardCalls calls_;
   StatisticsKeeper statistics_;

@@ -51,7 +51,7 @@ class ExchangeTest : public ::testing::Test {
   // All parameters are `value`, of that version, and have all own pushes but the newest `lacks`.
   void Land(float value, uint64_t version, uint64_t sequence = 0,
             std::optional<uint32_t> fragment = {}) {
-    std::ranges::fill(exchange_->parameters().back(), value);
+    std::ranges::fill(exchange_->parameters().free_back(), value);
     auto marks = std::make_shared<FetchMarks>();
     marks->shard = {{{1, version, sequence}, {1, version, sequence}}};
     const bool keeps = plan_->keeps_steps();

@@ -49,7 +49,11 @@ bool MoveToDevice(const DownpourRunnerOptions& options, const StatisticsKeeper& 
 std::unique_ptr<Exchange> MakeExchange(const DownpourRunnerOptions& options, size_t floats,
                                        ReplicaGroup* group, std::unique_ptr<LocalUpdater> local,
                                        const StatisticsKeeper* statistics, FetchPlan* plan) {
-  ParameterStore store(floats);
+  floats = options.halves ? floats / 2 : floats;
+  const bool once =
+      !group->own_parameters().empty() && local == nullptr && statistics->parts().empty();
+  CHECK(once || !options.halves);
+  ParameterStore store(floats, once ? ParameterStore::Kind::kOnce : ParameterStore::Kind::kTwice);
   for (AlignedFloats* const parameters : store.buffers()) {
     group->LockPages(parameters);
   }
@@ -57,7 +61,9 @@ std::unique_ptr<Exchange> MakeExchange(const DownpourRunnerOptions& options, siz
   Accumulator accumulator(
       floats, differences ? options.turn_steps : options.n_push,
       [group](AlignedFloats* buffer) { group->LockPages(buffer); },
-      differences ? Accumulator::Kind::kDifferences : Accumulator::Kind::kGradients);
+      differences      ? Accumulator::Kind::kDifferences
+      : options.halves ? Accumulator::Kind::kEncoded
+                       : Accumulator::Kind::kGradients);
   const bool on_device = group->device() != nullptr &&
                          MoveToDevice(options, *statistics, *group, local.get(), &accumulator);
 

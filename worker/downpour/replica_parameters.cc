@@ -11,7 +11,8 @@
 namespace monsoon {
 
 void ReplicaParameters::Restore() {
-  if (!store_.empty()) {
+  // The only copy was not lent out.
+  if (!store_.empty() && !store_.once()) {
     group_->SetParameters(store_.front_buffer());
   }
 }

@@ -30,12 +30,22 @@ class ReplicaParameters {
 
   // Nothing was fetched yet.
   bool empty() const { return store_.empty(); }
-  // The host's copy. Where a device moves them it is what was fetched, until Bring.
-  std::span<const float> front() const { return store_.front(); }
+  // The host's copy. Where a device moves them it is what was fetched, until Bring. Where the
+  // network has the only one it is that, after a step.
+  std::span<const float> front() const {
+    return store_.once() ? group_->own_parameters() : store_.front();
+  }
   std::span<float> mutable_front() { return store_.mutable_front(); }
-  // What they were fetched at, and where the next fetch writes.
+  // What they were fetched at.
   const SharedMarks& marks() const { return store_.marks(); }
-  std::span<float> back() { return store_.back(); }
+  // Where a fetch has written, and where the next one may.
+  std::span<const float> back() { return store_.back(); }
+  std::span<float> free_back() {
+    if (store_.once() && !store_.empty()) {
+      group_->TakeParameters();
+    }
+    return store_.back();
+  }
 
   // A fetch of all is in the back. `keeps`: what own steps made of the parameters until now is
   // of use. `open`: there are steps that no push has taken yet.
@@ -66,7 +76,8 @@ class ReplicaParameters {
   const StatisticsKeeper* const statistics_;
 };
 
-// As they were fetched; only a program moves its statistics.
+// As they were fetched; only a program moves its statistics. Without those it has the only copy
+// (ParameterStore::Kind::kOnce).
 class FetchedParameters : public ReplicaParameters {
  public:
   FetchedParameters(ParameterStore store, ReplicaGroup* group, const StatisticsKeeper* statistics)

@@ -1,18 +1,35 @@
 #include "worker/downpour/round_judge.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/codec/tensor_codec.h"
 #include "worker/downpour/gradient_clip.h"
 #include "worker/session/session_status.h"
 
 namespace monsoon {
 namespace {
 
+// Of values that are BFLOAT16, two in the place of a float.
+std::string NameFirstNonFiniteHalf(const ParameterLayout& layout, std::span<const float> values) {
+  const std::optional<uint64_t> index =
+      TensorCodec::Find(BFLOAT16)->FirstNonFinite(std::as_bytes(values));
+  for (const TensorInfo& tensor : layout.tensors()) {
+    if (index.has_value() && *index >= tensor.offset && *index < tensor.offset + tensor.size) {
+      return absl::StrCat(tensor.name, "[", *index - tensor.offset, "]");
+    }
+  }
+  return {};
+}
+
 std::string NameIn(const ParameterLayout& layout, std::span<const float> values) {
-  return values.empty() ? "" : NameFirstNonFinite(layout, values);
+  return values.empty()                  ? ""
+         : values.size() < layout.size() ? NameFirstNonFiniteHalf(layout, values)
+                                         : NameFirstNonFinite(layout, values);
 }
 
 }  // namespace

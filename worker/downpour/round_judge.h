@@ -28,7 +28,8 @@ class RoundJudge {
   // A step's loss is no finite number. OK: the step is dropped; else DivergedError, or
   // ProgramDivergedError. It names the step (`where`) and the first tensor that is not finite, of
   // the gradient or else of the parameters, which may have been moved since they were fetched.
-  // `gradient` is empty where the device does not give it.
+  // `gradient` is empty where the device does not give it. Half as many floats as the layout has
+  // are BFLOAT16, here and below.
   absl::Status NonFiniteLoss(const std::string& where, double loss, std::span<const float> gradient,
                              std::span<const float> parameters);
   // A step's loss is one, which ends a row of dropped steps.

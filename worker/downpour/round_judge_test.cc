@@ -1,6 +1,8 @@
 #include "worker/downpour/round_judge.h"
 
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -49,6 +51,15 @@ TEST_F(RoundJudgeTest, ALossThatIsNoNumberNamesTheFirstTensor) {
   EXPECT_THAT(message(good_, bad_), HasSubstr("w[3]"));
   EXPECT_THAT(message(good_, good_), HasSubstr("all tensors are finite"));
   EXPECT_THAT(message({}, bad_), HasSubstr("w[3]"));  // a device that does not answer
+}
+
+TEST_F(RoundJudgeTest, HalfAsManyFloatsAreHalves) {
+  std::vector<uint16_t> halves(layout_.size(), 0x3f80);
+  halves[5] = 0x7f80;  // infinity
+  std::vector<float> packed(layout_.size() / 2);
+  std::memcpy(packed.data(), halves.data(), sizeof(float) * packed.size());
+  EXPECT_THAT(Make(DivergencePolicy::HALT).Refused("here", "no", packed).message(),
+              HasSubstr("tensor w[5]: no"));
 }
 
 TEST_F(RoundJudgeTest, AStepIsDroppedWhereTheJobSaysSo) {

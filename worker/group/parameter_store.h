@@ -1,6 +1,7 @@
 // ParameterStore: the replica's parameters, twice: the front is what steps
 // compute with, the back is where a fetch lands. They change places at a step
-// boundary, so parameters never change inside a step.
+// boundary, so parameters never change inside a step. Or once, where networks compute with copies
+// of their own: there is no front then.
 //
 // Thread safety: the owner (the compute thread) calls everything; another
 // thread may write the back's floats until the owner's next Swap.
@@ -25,9 +26,12 @@ using SharedMarks = std::shared_ptr<const FetchMarks>;
 
 class ParameterStore {
  public:
-  explicit ParameterStore(size_t floats)
-      : front_(std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(floats))),
-        back_(std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(floats))) {}
+  enum class Kind { kTwice, kOnce };
+  explicit ParameterStore(size_t floats, Kind kind = Kind::kTwice)
+      : once_(kind == Kind::kOnce),
+        front_(std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(floats))),
+        back_(once_ ? front_ : std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(floats))) {}
+  bool once() const { return once_; }
 
   // Where the next fetch may write.
   std::span<float> back() { return back_->span(); }
@@ -42,10 +46,11 @@ class ParameterStore {
   void SetMarks(SharedMarks marks) { marks_ = std::move(marks); }
 
   bool empty() const { return marks_ == nullptr; }
-  std::span<const float> front() const { return front_->span(); }
+  // Empty where there is none.
+  std::span<const float> front() const { return once_ ? std::span<const float>() : front_->span(); }
   // For local updates between steps.
-  std::span<float> mutable_front() { return front_->span(); }
-  // The front as networks hold it.
+  std::span<float> mutable_front() { return once_ ? std::span<float>() : front_->span(); }
+  // What networks are given.
   SharedBuffer& front_buffer() { return front_; }
   // Both, for what is done with their memory once.
   std::array<AlignedFloats*, 2> buffers() { return {front_.get(), back_.get()}; }
@@ -53,6 +58,7 @@ class ParameterStore {
   const SharedMarks& marks() const { return marks_; }
 
  private:
+  bool once_;
   SharedBuffer front_;
   SharedBuffer back_;
   SharedMarks marks_;

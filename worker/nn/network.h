@@ -49,6 +49,12 @@ class Network {
   // backend may pack them into a layout of its own.
   virtual void SetParameters(std::span<const float> parameters) = 0;
 
+  // Of a network that computes with a copy of its own: from here on the memory that
+  // SetParameters was given may be written again.
+  virtual void TakeParameters() {}
+  // That copy, after a step; empty: it has none.
+  virtual std::span<const float> own_parameters() const { return {}; }
+
   // One training step: writes the gradient of the batch's MEAN loss to
   // `gradient` (layout.size() floats, all overwritten, padding with zero).
   // Dropout masks follow `key`. InvalidArgument for an empty batch, a batch of

@@ -9,11 +9,13 @@
 #include "common/base/status.h"
 #include "common/base/thread.h"
 #include "common/config/job.h"
+#include "common/memory/aligned_floats.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/client/job_location.h"
 #include "google/protobuf/text_format.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/session/work_source.h"
+#include "worker/sidecar/half_vectors.h"
 
 namespace monsoon {
 namespace {
@@ -152,8 +154,13 @@ void EnterJob::StartWriting(std::span<const float> initial) {
   }
   written_ = reply_.writer();
   LOG(INFO) << "job " << reply_.job() << ": writes its initial parameters";
-  writer_->Start(
-      [this, turn = reply_, initial] { return options_.write(turn, initial, &silent_); });
+  writer_->Start([this, turn = reply_, initial] {
+    if (options_.halves) {
+      const AlignedFloats floats = FloatsOfHalves(initial);
+      return options_.write(turn, floats.span(), &silent_);
+    }
+    return options_.write(turn, initial, &silent_);
+  });
 }
 
 absl::Status EnterJob::Poll(std::span<const float> initial) {

@@ -53,6 +53,7 @@ class EnterJob {
     std::string host;
     uint32_t pid = 0;  // the program's
     const Clock* clock = Clock::Real();
+    bool halves = false;            // the initial values are (half_vectors.h)
     std::function<bool()> leaving;  // ends Begin; null: nothing does
     Write write;                    // null: to the shards that the turn names
     std::shared_ptr<Tls> tls;       // to the shards, as of MakeChannel

@@ -88,16 +88,17 @@ absl::StatusOr<const Message*> Program::AwaitCall(absl::Duration timeout) {
   return absl::InvalidArgumentError("the program's message is over 8 MiB");
 }
 
-void Program::Answer(uint32_t event_kind, std::span<const float> parameters,
-                     const std::string& batches) {
+void Program::SetParameters(std::span<const float> parameters) {
+  CHECK(call_.has_value());
+  std::ranges::copy(parameters, memory_->parameters().begin());
+}
+
+void Program::Answer(uint32_t event_kind, bool parameters_changed, const std::string& batches) {
   CHECK(call_.has_value());
   EventFigures figures = figures_ ? figures_() : EventFigures();
   figures.kind = event_kind;
   figures.discarded = std::exchange(discards_, false) ? 1 : 0;
-  if (!parameters.empty()) {
-    std::ranges::copy(parameters, memory_->parameters().begin());
-    figures.parameters_changed = 1;
-  }
+  figures.parameters_changed = parameters_changed ? 1 : 0;
   FieldWriter fields;
   figures.Write(&fields);
   if (batches.empty()) {

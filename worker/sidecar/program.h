@@ -36,14 +36,16 @@ class Program {
   // Null: none is outstanding.
   const Message* call() const { return call_ ? &*call_ : nullptr; }
 
+  // While a call is outstanding: the vector of the parameters becomes these.
+  void SetParameters(std::span<const float> parameters);
+
   // What the answers tell beside their kind; `kind`, `parameters_changed` and `discarded`
   // are set by each.
   using Figures = std::function<EventFigures()>;
   void SetFigures(Figures figures) { figures_ = std::move(figures); }
 
-  // Answers the outstanding call by an event with `batches` (LeasedBatches::Draw). The
-  // parameters become `parameters` unless that is empty.
-  void Answer(uint32_t event_kind, std::span<const float> parameters = {},
+  // Answers the outstanding call by an event with `batches` (LeasedBatches::Draw).
+  void Answer(uint32_t event_kind, bool parameters_changed = false,
               const std::string& batches = "");
   // Answers a kFetchRows.
   void AnswerRows(std::span<const float> values);

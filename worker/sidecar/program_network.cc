@@ -30,6 +30,19 @@ void ProgramNetwork::SetParameters(std::span<const float> parameters) {
   changed_ = true;
 }
 
+void ProgramNetwork::TakeParameters() {
+  if (parameters_.empty() || parameters_.data() == taken_.data()) {
+    return;
+  }
+  // Only the answer to a step tells the program of others.
+  if (!heard_ && program_->call() != nullptr && program_->call()->kind == MessageKind::kStep) {
+    program_->SetParameters(std::exchange(parameters_, {}));
+  } else {
+    taken_.assign(parameters_.begin(), parameters_.end());
+    parameters_ = taken_;
+  }
+}
+
 absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
   while (true) {
     if (control_->state() != SessionControl::State::kRunning) {
@@ -62,14 +75,16 @@ absl::Status ProgramNetwork::AwaitDrain(const absl::Status& why) {
 }
 
 void ProgramNetwork::AnswerGo(const std::string& batches) {
-  program_->Answer(MONSOON_GO, changed_ ? parameters_ : std::span<const float>(), batches);
-  changed_ = false;
+  if (!parameters_.empty()) {
+    program_->SetParameters(std::exchange(parameters_, {}));
+  }
+  program_->Answer(MONSOON_GO, std::exchange(changed_, false), batches);
 }
 
 absl::Status ProgramNetwork::AnswerDraw() {
   while (true) {
     if (std::string drawn = batches_->Draw(); !drawn.empty()) {
-      program_->Answer(MONSOON_GO, {}, drawn);
+      program_->Answer(MONSOON_GO, /*parameters_changed=*/false, drawn);
       return session_->Poll().status();  // the next ones are asked for while these are used
     }
     ASSIGN_OR_RETURN(const bool asked, session_->Poll());
@@ -131,8 +146,12 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
     downpour_->EndBlock(block);
   }
   std::ranges::copy(program_->memory().gradient(), gradient.begin());
+  const size_t in_a_float = program_->memory().values_in_a_float();
   for (const TensorSlice& tensor : result.absent) {
-    std::ranges::fill(gradient.subspan(tensor.floats.begin, tensor.floats.size()), 0.0f);
+    // A tensor of BFLOAT16 may end within a float, whose other half is padding.
+    std::ranges::fill(gradient.subspan(tensor.floats.begin / in_a_float,
+                                       (tensor.floats.size() + in_a_float - 1) / in_a_float),
+                      0.0f);
   }
   program_->memory().flags().gradients_taken.fetch_add(1, std::memory_order_release);
   return result;

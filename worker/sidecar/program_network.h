@@ -47,7 +47,10 @@ class ProgramNetwork : public Network {
     session_ = session;
   }
 
+  // The program gets them with the answer that lets it go on.
   void SetParameters(std::span<const float> parameters) override;
+  void TakeParameters() override;
+  std::span<const float> own_parameters() const override { return program_->memory().parameters(); }
   // Returns with the program's call outstanding: the next step answers it. CANCELLED when
   // the session is to end, or the program leaves.
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
@@ -93,9 +96,11 @@ class ProgramNetwork : public Network {
   const std::vector<TensorSlice> tensors_;
   DownpourRunner* downpour_ = nullptr;
   ReplicaSession* session_ = nullptr;
+  // What the program has not got yet; empty: nothing.
   std::span<const float> parameters_;
-  bool changed_ = false;  // the program has not got them yet
-  bool heard_ = false;    // the call that is outstanding came while nothing was leased
+  std::vector<float> taken_;  // where TakeParameters found the program computing
+  bool changed_ = false;      // the program was not told yet
+  bool heard_ = false;        // the call that is outstanding came while nothing was leased
   // Of the program in the step under way: from an answer to its next call.
   absl::Duration computing_;
 };

@@ -1,5 +1,6 @@
 #include "worker/sidecar/program_network.h"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <thread>
@@ -92,6 +93,48 @@ TEST_F(ProgramNetworkTest, TheStepThatCountsTheLastBatchBringsTheNext) {
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
   EXPECT_EQ(shards_.w()[0], -4.0f);
   EXPECT_EQ(fake_.seen().memory().flags().gradients_taken, 4u);
+}
+
+TEST_F(ProgramNetworkTest, WhatIsTakenReachesTheProgramWithTheAnswerToAStep) {
+  for (const bool computing : {true, false}) {
+    std::vector<float> fetched(layout_.size(), computing ? 5.0f : 7.0f);
+    const float before = fake_.seen().memory().parameters()[0];
+    network_.SetParameters(fetched);
+    if (!computing) {
+      fake_.Call(MessageKind::kDraw);  // whose answer tells of no parameters
+      ASSERT_OK(fake_.seen().AwaitCall(absl::Seconds(30)));
+    }
+    network_.TakeParameters();
+    std::ranges::fill(fetched, 9.0f);  // by the next fetch
+    EXPECT_EQ(fake_.seen().memory().parameters()[0], before);
+    network_.TakeParameters();
+
+    fake_.seen().Discard();  // so that any call is answered by a GO
+    std::thread program([&] {
+      if (computing) {
+        fake_.Call(MessageKind::kStep, StepOf(1));
+      }
+      const FakeProgram::Event event = fake_.AwaitEvent();
+      EXPECT_EQ(event.figures.parameters_changed, 1);
+      EXPECT_EQ(fake_.seen().memory().parameters()[0], computing ? 5.0f : 7.0f);
+      FieldWriter what;
+      what.String("enough");
+      fake_.Call(MessageKind::kDiverged, what.bytes());
+    });
+    EXPECT_THAT(StepAlone().message(), HasSubstr("enough"));
+    program.join();
+    fake_.seen().Refuse(absl::AbortedError("over"));
+    EXPECT_EQ(fake_.AwaitAnswer().kind, MessageKind::kError);
+  }
+}
+
+TEST_F(ProgramNetworkTest, WhileAStepWaitsTheProgramsVectorIsFreeToBeWritten) {
+  std::vector<float> fetched(layout_.size(), 5.0f);
+  network_.SetParameters(fetched);
+  fake_.Call(MessageKind::kStep, StepOf(1));
+  ASSERT_OK(fake_.seen().AwaitCall(absl::Seconds(30)));
+  network_.TakeParameters();
+  EXPECT_EQ(network_.own_parameters()[0], 5.0f);
 }
 
 TEST_F(ProgramNetworkTest, AStepOfASessionThatIsOverIsDiscarded) {

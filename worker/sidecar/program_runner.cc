@@ -59,6 +59,7 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   ParameterClientOptions client_options =
       SessionClientOptions(joined, options_.rpc_deadline, options_.replay_window_bytes, stats);
   client_options.tls = options_.tls;
+  client_options.halves = options_.halves;
   if (options_.make_transport) {
     client_options.make_transport = [this, &joined] {
       return options_.make_transport(joined.session);
@@ -81,9 +82,11 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
                    LocalUpdater::Create(job.downpour(), joined.client_options.map,
                                         LocalUpdater::TensorsOf(job.downpour(), joined.layout),
                                         joined.client_options.fragments));
-  DownpourRunner downpour(DownpourRunnerOptions::From(job, worker, joined.client_options.fragments),
-                          &joined.layout, client.get(), &group, std::move(local), stats, control,
-                          options_.clock, DifferenceWeigher(job, /*replicas=*/1));
+  DownpourRunnerOptions downpour_options =
+      DownpourRunnerOptions::From(job, worker, joined.client_options.fragments);
+  downpour_options.halves = options_.halves;
+  DownpourRunner downpour(downpour_options, &joined.layout, client.get(), &group, std::move(local),
+                          stats, control, options_.clock, DifferenceWeigher(job, /*replicas=*/1));
   TrainingWork training(&downpour, &batches, job.downpour().overlap(), worker, options_.clock);
   ReplicaSession::Parts parts;
   parts.session = joined.session;
@@ -95,7 +98,9 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
     RETURN_IF_ERROR(
         FetchForEvaluation(client.get(), control, vector, program_->memory().evaluated(), stats));
     figures.CountEvaluation();
-    return network.AskToEvaluate();
+    absl::StatusOr<EvaluationResult> result = network.AskToEvaluate();
+    program_->memory().ReleaseEvaluated();
+    return result;
   };
   parts.listen = [&network] { return network.Listen(); };
   ReplicaSession session(std::move(parts));

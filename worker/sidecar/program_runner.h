@@ -32,6 +32,7 @@ class ProgramRunner : public SessionRunner {
     const Clock* clock = Clock::Real();
     // What a session may keep of pushes; 0: see SessionClientOptions.
     uint64_t replay_window_bytes = 0;
+    bool halves = false;       // DownpourRunnerOptions.halves
     std::shared_ptr<Tls> tls;  // to the shards, as of MakeChannel
     // Of a simulation; null: the client's own.
     std::function<std::unique_ptr<FrameTransport>(const SessionKey& session)> make_transport;

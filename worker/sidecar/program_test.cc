@@ -56,7 +56,10 @@ TEST(ProgramTest, ParametersAndDiscardedBatchesAreToldOnce) {
   for (const bool first : {true, false}) {
     fake.Call(MessageKind::kDraw);
     ASSERT_OK(fake.seen().AwaitCall(kLong));
-    fake.seen().Answer(MONSOON_GO, first ? std::span(parameters) : std::span<const float>());
+    if (first) {
+      fake.seen().SetParameters(parameters);
+    }
+    fake.seen().Answer(MONSOON_GO, /*parameters_changed=*/first);
     const FakeProgram::Event event = fake.AwaitEvent();
     EXPECT_EQ(event.figures.discarded, first);
     EXPECT_EQ(event.figures.parameters_changed, first);

@@ -183,7 +183,7 @@ class ScriptedSidecar {
       program_->memory().flags().gradients_taken.fetch_add(1, std::memory_order_release);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // longer than a look
     }
-    program_->Answer(KindOf(word), {}, batches.bytes());
+    program_->Answer(KindOf(word), /*parameters_changed=*/false, batches.bytes());
   }
 
   const std::unique_ptr<Program> program_;

@@ -23,6 +23,7 @@
 #include "proto/downpour.pb.h"
 #include "ps_server/client/parameter_client.h"
 #include "worker/client/monsoon.h"
+#include "worker/sidecar/half_vectors.h"
 #include "worker/sidecar/program_rows.h"
 
 namespace monsoon {
@@ -43,6 +44,7 @@ struct JoinCall {
   std::string settings;
   bool only_enter = false;
   Model tensors;
+  bool halves = false;
   // Of a program that was in this job by another sidecar: its id, and how that one died.
   std::string again;
   std::string died;
@@ -92,6 +94,7 @@ absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
     }
   }
   const std::string tables = fields.String();
+  call.halves = fields.Number<uint8_t>() == MONSOON_BFLOAT16;
   call.again = fields.String();
   call.died = fields.String();
   if (!fields.ok()) {
@@ -165,6 +168,11 @@ absl::Status Sidecar::Join() {
   std::vector<std::string> advice;
   ASSIGN_OR_RETURN(options.job, MakeProgramJob(call.settings, call.tensors, &advice));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(options.job.model()));
+  halves_ = call.halves;
+  if (halves_) {
+    RETURN_IF_ERROR(CheckHalfVectors(options.job, layout));
+  }
+  options.halves = halves_;
   options.only_enter = call.only_enter;
   options.version = call.version;
   options.guest = guest_;
@@ -189,8 +197,9 @@ absl::Status Sidecar::Join() {
   RETURN_IF_ERROR(enter_->Begin(patience));
   UniqueFd passed = program_->TakePassed();
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory,
-                   passed.get() >= 0 ? ProgramMemory::Adopt(std::move(passed), layout.size())
-                                     : ProgramMemory::Create(layout.size()));
+                   passed.get() >= 0
+                       ? ProgramMemory::Adopt(std::move(passed), layout.size(), halves_ ? 2 : 1)
+                       : ProgramMemory::Create(layout.size(), halves_ ? 2 : 1));
 
   FieldWriter fields;
   fields.String(enter_->reply().job());
@@ -287,6 +296,7 @@ std::optional<absl::Status> Sidecar::Train() {
   runner.rpc_deadline = deadline;
   runner.replay_window_bytes = surroundings_.replay_window_bytes;
   runner.tls = tls_;
+  runner.halves = halves_;
   runner.make_transport = surroundings_.make_transport;
   runner_ = std::make_unique<ProgramRunner>(runner, work_.get(), program_.get());
   SessionHost::Options host;
@@ -341,6 +351,7 @@ absl::Status Sidecar::FetchFinal() {
   options.shard_epochs.clear();
   options.keep_bytes = 0;
   options.deadline = kFinalFetch;
+  options.halves = halves_;
   options.tls = tls_;
   options.make_transport = TransportOfNoSession();
   ASSIGN_OR_RETURN(final_, ParameterClient::Create(std::move(options)));
@@ -381,7 +392,12 @@ absl::Status Sidecar::TellEnd(const absl::Status& end) {
     if (end.ok() && (*call)->kind == MessageKind::kFetchRows) {
       AnswerFinalRows(**call);
     } else if (end.ok()) {
-      program_->Answer(MONSOON_ENDED, std::exchange(final_parameters, {}));
+      if (!final_parameters.empty()) {
+        program_->SetParameters(final_parameters);
+        program_->memory().ReleaseEvaluated();
+      }
+      program_->Answer(MONSOON_ENDED, /*parameters_changed=*/!final_parameters.empty());
+      final_parameters = {};
     } else {
       program_->Refuse(end);
     }

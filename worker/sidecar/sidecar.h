@@ -87,6 +87,7 @@ class Sidecar {
   const Surroundings surroundings_;
   const std::unique_ptr<Program> program_;
   std::string address_;
+  bool halves_ = false;       // the program's vectors are of BFLOAT16
   std::shared_ptr<Tls> tls_;  // as of MakeChannel
   std::unique_ptr<ReplicaClient> work_;
   std::unique_ptr<ReplicaClient> heartbeats_;
