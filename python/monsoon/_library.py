@@ -27,7 +27,8 @@ class JoinOptions(c.Structure):
     _fields_ = [("size", c.c_size_t), ("coordinator", c.c_char_p), ("job", c.c_char_p),
                 ("tensors", c.POINTER(Tensor)), ("tensor_count", c.c_size_t),
                 ("only_enter", c.c_int), ("sidecar", c.c_char_p), ("log_file", c.c_char_p),
-                ("connect_timeout_ms", c.c_uint32), ("tables", c.c_char_p), ("format", c.c_int)]
+                ("connect_timeout_ms", c.c_uint32), ("tables", c.c_char_p), ("format", c.c_int),
+                ("replay_window_bytes", c.c_uint64)]
 
 
 class Event(c.Structure):

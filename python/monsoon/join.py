@@ -31,6 +31,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          programs: Optional[int] = None, tables: Sequence[Table] = (), group: Any = None,
          frozen: str = "local", in_place: str = "refuse", create: bool = True,
          on_ended: str = "load", token: Optional[str] = None, log_file: Optional[str] = None,
+         replay_window: Optional[int] = None,
          connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
 
@@ -78,6 +79,9 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     token: what `monsoon token create --role=worker` has printed, for a cluster on other machines:
       this user joins with it where he has not yet, as `monsoon join` does. Unset:
       $MONSOON_TOKEN, and without it whoever this user is in the cluster already.
+    replay_window: bytes that the helper process may keep of pushes until they are on the shards'
+      disks, at least 1; None: a quarter of the memory that is free, at most 1 GiB, but room for two
+      pushes. With room for less than two each push waits for the checkpoints after it.
     log_file: the helper process's log; None: warnings go to stderr.
 
     Raises InvalidArgument and UnsupportedTensor; all else comes from the block.
@@ -102,6 +106,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     _ended.check(on_ended)
     local_steps = isinstance(optimizer, Local)
     _check_words(frozen, in_place, local_steps)
+    if replay_window is not None and int(replay_window) < 1:
+        raise InvalidArgument(f"replay_window is {replay_window}; it must be at least 1 byte")
     model, layout, binding = _bound(model, frozen == "shards", optimizer, in_place == "ignore")
     _add_tables(layout, tables, "Local" if local_steps else "group" if group is not None else "")
     address = _address(coordinator)
@@ -112,7 +118,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         become_member(address(), token)
         return _ended.enter(
             lambda makes: Replica(address(), text, layout, create=makes, log_file=log_file,
-                                  connect_timeout_s=connect_timeout_s, halves=halves),
+                                  connect_timeout_s=connect_timeout_s, halves=halves,
+                                  replay_window=int(replay_window or 0)),
             lambda ended: Client(address()).load(ended), layout, create=create, on_ended=on_ended)
 
     return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,

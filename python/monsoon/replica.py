@@ -75,12 +75,12 @@ class Replica:
 
     def __init__(self, coordinator: str, job: str, layout: Layout, *, create: bool = True,
                  log_file: Optional[str] = None, connect_timeout_s: float = 30.0,
-                 halves: bool = False) -> None:
+                 halves: bool = False, replay_window: int = 0) -> None:
         self._lib = _library.load()
         self._memory: Optional[_Memory] = None
         handle = c.c_void_p()
         options, _kept = _options(coordinator, job, layout, create, log_file, connect_timeout_s,
-                                  halves)
+                                  halves, replay_window)
         code = _library.INTERRUPTED
         while code == _library.INTERRUPTED:
             code = self._lib.monsoon_join(c.byref(options), c.byref(handle))
@@ -265,7 +265,8 @@ def _pointer(array: numpy.ndarray, kind: Any) -> Any:
 
 
 def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file: Optional[str],
-             connect_timeout_s: float, halves: bool) -> Tuple[_library.JoinOptions, List[Any]]:
+             connect_timeout_s: float, halves: bool, replay_window: int
+             ) -> Tuple[_library.JoinOptions, List[Any]]:
     """The structure, and what its pointers point at."""
     kept: List[Any] = []
     tensors = (_library.Tensor * len(layout.entries))()
@@ -282,5 +283,6 @@ def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file:
         tensors=tensors, tensor_count=len(layout.entries), only_enter=not create,
         sidecar=_library.sidecar(), log_file=None if log_file is None else log_file.encode(),
         connect_timeout_ms=max(1, int(connect_timeout_s * 1000)),
-        tables=layout.tables_text.encode() or None, format=int(halves))
+        tables=layout.tables_text.encode() or None, format=int(halves),
+        replay_window_bytes=replay_window)
     return options, kept + [tensors]

@@ -50,7 +50,7 @@ def test_a_library_of_another_version():
         def monsoon_abi(self):
             return 7
 
-    for library, words in ((Old(), "has interface 7, this package needs 5"),
+    for library, words in ((Old(), "has interface 7, this package needs 6"),
                            (FakeLibrary("0.0.9"), "is version 0.0.9, this package is 0.1.0"),
                            (object(), "has no monsoon_abi")):
         # Methods take no attributes; a library's functions do.

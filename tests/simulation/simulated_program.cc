@@ -56,6 +56,7 @@ std::string JoinFields(const World& world) {
   }
   fields.String("");  // tables
   fields.Number(static_cast<uint8_t>(MONSOON_FLOAT32));
+  fields.Number(uint64_t{0});  // as the simulation says
   fields.String("");
   fields.String("");
   return fields.bytes();

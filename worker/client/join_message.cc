@@ -64,6 +64,7 @@ Result WriteJoin(const monsoon_join_options& options, std::string* join) {
   }
   fields.String(options.tables == nullptr ? "" : options.tables);
   fields.Number(static_cast<uint8_t>(options.format));
+  fields.Number(uint64_t{options.replay_window_bytes});
   if (fields.bytes().size() > kMaxMessageBytes) {
     return Invalid("the job and the names of its tensors are over 64 MiB");
   }

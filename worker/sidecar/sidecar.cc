@@ -45,6 +45,7 @@ struct JoinCall {
   bool only_enter = false;
   Model tensors;
   bool halves = false;
+  uint64_t replay_window_bytes = 0;
   // Of a program that was in this job by another sidecar: its id, and how that one died.
   std::string again;
   std::string died;
@@ -95,6 +96,7 @@ absl::StatusOr<JoinCall> ReadJoin(const Message& message) {
   }
   const std::string tables = fields.String();
   call.halves = fields.Number<uint8_t>() == MONSOON_BFLOAT16;
+  call.replay_window_bytes = fields.Number<uint64_t>();
   call.again = fields.String();
   call.died = fields.String();
   if (!fields.ok()) {
@@ -169,6 +171,8 @@ absl::Status Sidecar::Join() {
   ASSIGN_OR_RETURN(options.job, MakeProgramJob(call.settings, call.tensors, &advice));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(options.job.model()));
   halves_ = call.halves;
+  replay_window_bytes_ = call.replay_window_bytes > 0 ? call.replay_window_bytes
+                                                       : surroundings_.replay_window_bytes;
   if (halves_) {
     RETURN_IF_ERROR(CheckHalfVectors(options.job, layout));
   }
@@ -294,7 +298,7 @@ std::optional<absl::Status> Sidecar::Train() {
   heartbeats_ = MakeClient(std::min(deadline, lost_after));
   ProgramRunner::Options runner;
   runner.rpc_deadline = deadline;
-  runner.replay_window_bytes = surroundings_.replay_window_bytes;
+  runner.replay_window_bytes = replay_window_bytes_;
   runner.tls = tls_;
   runner.halves = halves_;
   runner.make_transport = surroundings_.make_transport;
