@@ -1,6 +1,9 @@
 // Wire formats between real clients and servers: what arrives is what the codec
 // says, each push once, also when frames are lost.
+#include <algorithm>
+#include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "common/codec/tensor_codec.h"
@@ -160,6 +163,49 @@ INSTANTIATE_TEST_SUITE_P(Formats, FetchFormatTest,
                          ::testing::ValuesIn(Formats(TensorCodec::CarriesParameters)),
                          [](const auto& info) { return WireFormat_Name(info.param); });
 
+TEST(WireFormatTest, APushersHalvesAndFetchedHalvesAreAsTheyTravel) {
+  for (const bool lossy_network : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({.shards = 2}));
+    ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(JobOptions()));
+    ASSERT_OK_AND_ASSIGN(ParameterClientOptions options, shards->OpenSession(job, 0));
+    const TensorCodec& codec = *TensorCodec::Find(BFLOAT16);
+    options.push_format = options.fetch_format = BFLOAT16;
+    options.halves = true;
+    if (lossy_network) {
+      options.fault = {.drop = 0.05, .seed = 5};
+    }
+    ASSERT_OK_AND_ASSIGN(auto client, ParameterClient::Create(options));
+    options.halves = false;
+    options.fault = {};
+    ASSERT_OK_AND_ASSIGN(auto whole, ParameterClient::Create(options));
+    Vector masters(job.map.size()), packed(masters.size() / 2), unpacked(masters.size());
+    std::vector<std::byte> halves(2 * masters.size());
+    Vector exact = masters;
+    ASSERT_OK(whole->FetchExact(masters, nullptr, nullptr));
+    for (int push = 0; push < kPushes; ++push) {
+      codec.Encode(Gradient(masters.size(), push), halves);
+      ASSERT_OK(codec.Decode(halves, unpacked));
+      for (size_t i = 0; i < masters.size(); ++i) {
+        masters[i] -= unpacked[i];
+      }
+      ASSERT_OK(client->Push(GradientView::Encoded(halves, nullptr), {}));
+    }
+    ASSERT_OK(whole->FetchExact(exact, nullptr, nullptr));
+    EXPECT_EQ(exact, masters);
+    codec.Encode(masters, halves);
+    FetchMarks marks;
+    FetchStats stats;
+    for (const bool as_float32 : {false, true}) {
+      std::ranges::fill(packed, -1.0f);
+      ASSERT_OK(as_float32 ? client->FetchExact(packed, &marks, &stats)
+                           : client->Fetch(packed, &marks, &stats));
+      EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(packed)), halves));
+      EXPECT_EQ(marks.shard[1][0].version, static_cast<uint64_t>(kPushes));
+      EXPECT_EQ(stats.bytes, (as_float32 ? 4 : 2) * masters.size());
+    }
+  }
+}
+
 TEST(WireFormatTest, TheClientRefusesWhatCannotBe) {
   ASSERT_OK_AND_ASSIGN(auto shards, TestShards::Start({}));
   ASSERT_OK_AND_ASSIGN(const TestJob job, shards->CreateJob(JobOptions()));
@@ -170,6 +216,10 @@ TEST(WireFormatTest, TheClientRefusesWhatCannotBe) {
     EXPECT_THAT(ParameterClient::Create(wrong).status(),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("fetched")));
   }
+  wrong = options;
+  wrong.halves = true;
+  EXPECT_THAT(ParameterClient::Create(wrong).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("as BFLOAT16")));
   wrong = options;
   for (const WireFormat format : {TOP_K, TOP_K_2BIT}) {
     wrong.push_format = format;

@@ -227,9 +227,10 @@ uint64_t FetchWidth(const FetchMarks& marks) {
   return most - std::min(least, most);
 }
 
-FetchTarget FetchTarget::Of(const ShardMap& map, WireFormat format, std::span<float> parameters,
-                            FetchMarks* marks, bool halves) {
-  CHECK_EQ(parameters.size(), halves ? map.size() / 2 : map.size());
+FetchTarget FetchTarget::Of(const ParameterClientOptions& options, WireFormat format,
+                            std::span<float> parameters, FetchMarks* marks) {
+  const ShardMap& map = options.map;
+  CHECK_EQ(parameters.size(), options.halves ? map.size() / 2 : map.size());
   marks->shard.resize(map.shards());
   for (uint32_t shard = 0; shard < map.shards(); ++shard) {
     marks->shard[shard].resize(map.stripes(shard));
@@ -239,7 +240,7 @@ FetchTarget FetchTarget::Of(const ShardMap& map, WireFormat format, std::span<fl
   target.codec = TensorCodec::Find(format);
   target.parameters = parameters;
   target.marks = marks;
-  target.halves = halves;
+  target.halves = options.halves;
   return target;
 }
 

@@ -56,9 +56,9 @@ absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
 
 // What a fetch fills, frame by frame.
 struct FetchTarget {
-  // Of the whole vector; `marks` gets an entry per stripe. All outlive it.
-  static FetchTarget Of(const ShardMap& map, WireFormat format, std::span<float> parameters,
-                        FetchMarks* marks, bool halves = false);
+  // Of the whole vector; `marks` gets an entry per stripe. All outlive it, `options` too.
+  static FetchTarget Of(const ParameterClientOptions& options, WireFormat format,
+                        std::span<float> parameters, FetchMarks* marks);
 
   const ShardMap* map = nullptr;
   const TensorCodec* codec = nullptr;  // of the format that was asked for

@@ -121,8 +121,7 @@ class ShardedParameterClient final : public ParameterClient {
   absl::StatusOr<PushResult> PushAndFetch(const GradientView& gradient, const FetchMarks& base,
                                           std::span<float> parameters, FetchMarks* marks,
                                           FetchStats* stats, bool* fetched) override {
-    FetchTarget target =
-        FetchTarget::Of(options_.map, options_.fetch_format, parameters, marks, options_.halves);
+    FetchTarget target = FetchTarget::Of(options_, options_.fetch_format, parameters, marks);
     *fetched = false;
     ASSIGN_OR_RETURN(PushResult result, PushWith(gradient, base, &target));
     *fetched = target.records == stripes_;
@@ -353,8 +352,7 @@ class ShardedParameterClient final : public ParameterClient {
     if (keeps) {
       RETURN_IF_ERROR(CheckPresent());
     }
-    FetchTarget target =
-        FetchTarget::Of(options_.map, what.format, parameters, marks, options_.halves);
+    FetchTarget target = FetchTarget::Of(options_, what.format, parameters, marks);
     ExchangeCounts counts;
     {
       MutexLock lock(&fetch_mutex_);
@@ -427,13 +425,13 @@ class ShardedParameterClient final : public ParameterClient {
   bool changes() const { return options_.fetch_changes != FLOAT32 && !options_.read_only; }
 
   bool mapped() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    return reader_ != nullptr && options_.fetch_format == FLOAT32 &&
+    return reader_ != nullptr && options_.fetch_format == FLOAT32 && !options_.halves &&
            AllAreMapped(*reader_, options_.map.shards());
   }
 
   bool ReadMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
-    FetchTarget target = FetchTarget::Of(options_.map, FLOAT32, parameters, marks);
+    FetchTarget target = FetchTarget::Of(options_, FLOAT32, parameters, marks);
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
       ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, /*changes=*/false, &target);
       if (!left_[shard].empty()) {

@@ -21,14 +21,16 @@ class GroupReplica:
 
     A batch of the job is cut over the ranks in order; one with fewer samples than ranks is
     repeated until each has one. `join` makes rank 0's replica and is called there alone.
+    `cut`: the model is cut over the ranks (sharded.py), whose binding brings each its part; the
+    vectors are rank 0's alone, and all ranks evaluate.
     Raises on all ranks what the call raised on rank 0.
     """
 
-    def __init__(self, group: Any, join: Callable[[], Replica]) -> None:
+    def __init__(self, group: Any, join: Callable[[], Replica], cut: bool = False) -> None:
         if dist.get_backend(group) == "nccl":
             raise InvalidArgument("group= is of NCCL; give one of gloo beside it, as ids and "
                                   "values are on the host: dist.new_group(backend='gloo')")
-        self._group = group
+        self._group, self._cut = group, cut
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
         self._source = dist.get_global_rank(group, 0) if group is not dist.group.WORLD else 0
         self._replica: Optional[Replica] = None
@@ -43,7 +45,7 @@ class GroupReplica:
             self.parameters, self.gradient, self.evaluated = (
                 self._replica.parameters, self._replica.gradient, self._replica.evaluated)
         else:
-            self.parameters, self.gradient = (numpy.zeros(self.size, numpy.float32)
+            self.parameters, self.gradient = (numpy.zeros(0 if cut else self.size, numpy.float32)
                                               for _ in range(2))
             self.evaluated = numpy.zeros(0, numpy.float32)
 
@@ -68,7 +70,7 @@ class GroupReplica:
     def _landed(self, told: Tuple[Any, ...]) -> Event:
         """What rank 0 was told, after the parameters that came with it."""
         event = Event(EventKind(told[0]), *told[1:])
-        if event.parameters_changed:
+        if event.parameters_changed and not self._cut:
             dist.broadcast(torch.from_numpy(self.parameters), src=self._source,
                            group=self._group)
         return event
@@ -117,7 +119,7 @@ class GroupReplica:
 
     @property
     def evaluates_here(self) -> bool:
-        return self.rank == 0
+        return self.rank == 0 or self._cut
 
     def report_evaluation(self, metrics: Mapping[str, float],
                           failure: Optional[str] = None) -> Event:

@@ -181,7 +181,7 @@ def _names_of(tensors: Iterable[Any], layout: Layout, whose: str,
         elif hasattr(tensor, "parameters"):
             own = _names_of(list(tensor.parameters()), layout, whose)
             left = [name for name in own
-                    if not any(fnmatch.fnmatchcase(name, pattern) for pattern in before)]
+                    if not any(_names(pattern, name) for pattern in before)]
             if own and not left:
                 raise InvalidArgument(f"{whose}: earlier groups have all tensors of the "
                                       f"{type(tensor).__name__}, {_some(own)}")
@@ -198,14 +198,19 @@ def _names_of(tensors: Iterable[Any], layout: Layout, whose: str,
 
 
 def _of_pattern(pattern: str, layout: Layout, whose: str) -> List[str]:
-    if any(fnmatch.fnmatchcase(entry.name, pattern) for entry in layout.entries):
+    if any(_names(pattern, entry.name) for entry in layout.entries):
         return [pattern]
     aliased = [entry.name for entry in layout.entries
-               if any(fnmatch.fnmatchcase(alias, pattern) for alias in entry.aliases)]
+               if any(_names(pattern, alias) for alias in entry.aliases)]
     if not aliased:
         raise InvalidArgument(f"{whose}: {pattern!r} names no tensor of the model, which has "
                               f"{_some([entry.name for entry in layout.entries])}")
     return aliased
+
+
+def _names(pattern: str, name: str) -> bool:
+    """A whole name stands for itself, whatever brackets are in it."""
+    return pattern == name or fnmatch.fnmatchcase(name, pattern)
 
 
 def _some(names: Sequence[str]) -> str:

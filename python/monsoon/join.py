@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Sized, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Sized, Tuple
 
 from . import _ended, layout as layouts
 from .client import Client
@@ -79,9 +79,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     token: what `monsoon token create --role=worker` has printed, for a cluster on other machines:
       this user joins with it where he has not yet, as `monsoon join` does. Unset:
       $MONSOON_TOKEN, and without it whoever this user is in the cluster already.
-    replay_window: bytes that the helper process may keep of pushes until they are on the shards'
-      disks, at least 1; None: a quarter of the memory that is free, at most 1 GiB, but room for two
-      pushes. With room for less than two each push waits for the checkpoints after it.
+    replay_window: bytes of pushes that are kept until they are on the shards' disks; None: a quarter
+      of the free memory, at most 1 GiB, but two pushes. With less each waits for checkpoints.
     log_file: the helper process's log; None: warnings go to stderr.
 
     Raises InvalidArgument and UnsupportedTensor; all else comes from the block.
@@ -105,25 +104,29 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     settings.check()
     _ended.check(on_ended)
     local_steps = isinstance(optimizer, Local)
-    _check_words(frozen, in_place, local_steps)
-    if replay_window is not None and int(replay_window) < 1:
-        raise InvalidArgument(f"replay_window is {replay_window}; it must be at least 1 byte")
-    model, layout, binding = _bound(model, frozen == "shards", optimizer, in_place == "ignore")
+    _check_words(frozen, in_place, local_steps, replay_window)
+    model, layout, binding = _bound(model, frozen == "shards", optimizer, in_place == "ignore", group)
     _add_tables(layout, tables, "Local" if local_steps else "group" if group is not None else "")
     address = _address(coordinator)
 
-    halves = group is None and settings.travels_as("bfloat16") and layout.is_all("bfloat16")
+    replica = _replicas(address, layout, token, on_ended, create, {
+        "log_file": log_file, "connect_timeout_s": connect_timeout_s,
+        "replay_window": int(replay_window or 0),
+        "halves": group is None and settings.travels_as("bfloat16") and layout.is_all("bfloat16")})
+    return Job(settings, model, layout, binding, _connector(replica, group, layout), examples=examples,
+               batch=batch, evaluate=checked(evaluate, settings), address=address)
 
+
+def _replicas(address: Callable[[], str], layout: layouts.Layout, token: Optional[str],
+              on_ended: str, create: bool, options: Dict[str, Any]) -> Callable[[str], Any]:
+    """What enters the job of a text as one replica, with these further options of Replica."""
     def replica(text: str) -> Any:
         become_member(address(), token)
         return _ended.enter(
-            lambda makes: Replica(address(), text, layout, create=makes, log_file=log_file,
-                                  connect_timeout_s=connect_timeout_s, halves=halves,
-                                  replay_window=int(replay_window or 0)),
+            lambda makes: Replica(address(), text, layout, create=makes, **options),
             lambda ended: Client(address()).load(ended), layout, create=create, on_ended=on_ended)
 
-    return Job(settings, model, layout, binding, _connector(replica, group), examples=examples,
-               batch=batch, evaluate=checked(evaluate, settings), address=address)
+    return replica
 
 
 def _add_tables(layout: layouts.Layout, tables: Sequence[Table], other: str) -> None:
@@ -136,15 +139,16 @@ def _add_tables(layout: layouts.Layout, tables: Sequence[Table], other: str) -> 
                               f"{', '.join(repr(table.name) for table in layout.tables)}")
 
 
-def _connector(replica: Callable[[str], Any], group: Any) -> Callable[[str], Any]:
+def _connector(replica: Callable[[str], Any], group: Any, layout: layouts.Layout
+               ) -> Callable[[str], Any]:
     """What enters the job of a text: this process alone, or rank 0 for its group."""
     if group is None:
         return replica
     from .group import GroupReplica
-    return lambda text: GroupReplica(group, lambda: replica(text))
+    return lambda text: GroupReplica(group, lambda: replica(text), layout.is_cut)
 
 
-def _bound(model: Any, with_frozen: bool, optimizer: Optimizer, ignore: bool) -> Any:
+def _bound(model: Any, with_frozen: bool, optimizer: Optimizer, ignore: bool, group: Any) -> Any:
     """The model itself, its layout, to which the optimizer's groups are bound, and its binding."""
     local_steps = isinstance(optimizer, Local)
     if layouts.is_torch_module(model):
@@ -152,6 +156,13 @@ def _bound(model: Any, with_frozen: bool, optimizer: Optimizer, ignore: bool) ->
         model = layouts.unwrapped(model)
         layout = layouts.of_module(model, with_frozen)
         optimizer.bind(layout)
+        if layout.is_cut:
+            if group is None:
+                raise InvalidArgument("the model is cut over the ranks of a process group "
+                                      "(fully_shard): give join() that group, or one of gloo of the "
+                                      "same ranks, as group=")
+            from .sharded import ShardedBinding
+            return model, layout, ShardedBinding(model, layout, group)
         return model, layout, TorchBinding(model, layout, local_steps, ignore)
     if isinstance(model, dict):
         from .numpy_binding import NumpyBinding
@@ -162,7 +173,9 @@ def _bound(model: Any, with_frozen: bool, optimizer: Optimizer, ignore: bool) ->
                           "names to arrays")
 
 
-def _check_words(frozen: str, in_place: str, local_steps: bool) -> None:
+def _check_words(frozen: str, in_place: str, local_steps: bool, window: Optional[int]) -> None:
+    if window is not None and int(window) < 1:
+        raise InvalidArgument(f"replay_window is {window}; it must be at least 1 byte")
     for name, word, words in (("frozen", frozen, ("local", "shards")),
                               ("in_place", in_place, ("refuse", "ignore"))):
         if word not in words:

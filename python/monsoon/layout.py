@@ -50,6 +50,11 @@ class Layout:
     tables: List[Any] = dataclasses.field(default_factory=list)
     tables_text: str = ""
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a parameter is a DTensor, of which this process has a part."""
+        return any(hasattr(entry.source, "_local_tensor") for entry in self.entries)
+
     def is_all(self, kind: str) -> bool:
         """Whether all entries are parameters of this type of torch's."""
         return all(entry.kind is Kind.TRAINED and str(entry.source.dtype) == "torch." + kind
@@ -149,7 +154,9 @@ def of_module(module: Any, with_frozen: bool = False) -> Layout:
         if tensor.numel() == 0:
             local.append(name)
             continue
-        other = memory.setdefault(tensor.data_ptr(), name)
+        # What is cut over processes has no memory of its own, and perhaps no part here.
+        address = getattr(tensor, "_local_tensor", tensor).data_ptr()
+        other = memory.setdefault(address or id(tensor), name)
         if other != name:
             raise UnsupportedTensor(f"{other} and {name} lie in one memory but are two tensors; "
                                     "tie weights by assigning the Parameter itself")

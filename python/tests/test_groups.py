@@ -133,6 +133,8 @@ def test_a_name_with_characters_of_patterns_is_itself():
     assert bound(model, ms.SGD(1, groups=groups)) == [
         {"tensors": ["a[[]0].weight", "a[[]0].bias"], "rate": 0.5},
         {"tensors": ["b[*].bias"], "rate": 0.25}]
+    assert bound(model, ms.SGD(1, groups=[ms.Group("a[0].weight", lr=0.5)])) == [
+        {"tensors": ["a[[]0].weight"], "rate": 0.5}]
 
 
 def test_local_has_groups_outside():

@@ -132,26 +132,40 @@ def shard(number):
     raise RuntimeError(f"ps/{number} does not run")
 
 
-def run(options, count):
+class Loop:
+    """The training loop, a step at a time."""
+
+    def __init__(self, model, text, job, phases):
+        self._model, self._text, self._job, self._phases = model, text, job, phases
+        self._batches, self.losses = job.blocks(), []
+
+    def step(self, what):
+        import gpt_bytes
+        ids = next(self._batches, None)
+        if ids is None:
+            self._phases.end("the job's end")
+            return
+        begin = time.monotonic()
+        loss = gpt_bytes.loss_of(self._model, self._text, ids % 48)
+        middle = time.monotonic()
+        loss.backward()
+        end = time.monotonic()
+        self._job.step(loss.item())
+        self.losses.append(loss.item())
+        print(f"            forward {middle - begin:.2f} s, backward {end - middle:.2f} s, step (push "
+              f"and fetch) {time.monotonic() - end:.2f} s, loss {self.losses[-1]:.4f}")
+        self._phases.end(what)
+
+
+def train(options, model, phases):
+    """(the loop, the job's steps, what the cluster says of it)."""
     import torch
 
-    import gpt_bytes
     import monsoon as ms
 
-    torch.set_num_threads(options.threads)
-    memory = Memory()
-    memory.start()
-    phases = Phases()
-    torch.manual_seed(1)
-    torch.set_default_dtype(torch.bfloat16)
-    model = gpt_bytes.Gpt(options.layers, options.width // 128, options.width)
-    torch.set_default_dtype(torch.float32)
-    assert sum(p.numel() for p in model.parameters()) == count
-    text = torch.arange(4096, dtype=torch.uint8) * 7
-    phases.end("the model is made")
     kinds = {"lion": ms.Lion(2e-6), "sgd": ms.SGD(0.05), "momentum": ms.Momentum(0.01),
              "adagrad": ms.Adagrad(1e-4), "adam_w": ms.AdamW(1e-5)}
-    losses, steps = [], 0
+    text = torch.arange(4096, dtype=torch.uint8) * 7
     with tempfile.TemporaryDirectory(dir=options.state) as state, \
             ms.local_cluster(ps=2, state_dir=state, timeout_s=120) as cluster:
         client = ms.Client(cluster.address)
@@ -163,35 +177,35 @@ def run(options, count):
                       replay_window=options.window)
         with job:
             phases.end("the job has its initial parameters")
-            batches = job.blocks()
-
-            def step(what):
-                ids = next(batches, None)
-                if ids is None:
-                    phases.end("the job's end")
-                    return
-                begin = time.monotonic()
-                loss = gpt_bytes.loss_of(model, text, ids % 48)
-                middle = time.monotonic()
-                loss.backward()
-                end = time.monotonic()
-                job.step(loss.item())
-                losses.append(loss.item())
-                print(f"            forward {middle - begin:.2f} s, backward {end - middle:.2f} s, "
-                      f"step (push and fetch) {time.monotonic() - end:.2f} s, loss {losses[-1]:.4f}")
-                phases.end(what)
-
+            loop = Loop(model, text, job, phases)
             for number in range(options.steps):
-                step(f"step {number}")
+                loop.step(f"step {number}")
             client.checkpoint("billion")
             phases.end("a checkpoint, by `coordinator checkpoint`")
             os.kill(shard(1), signal.SIGKILL)
-            step("a step through the death of ps/1: restored, replayed, fetched")
+            loop.step("a step through the death of ps/1: restored, replayed, fetched")
             while not job.ended:
-                step("a step more")
+                loop.step("a step more")
             steps = job.stats.steps
-        described = client.describe("billion")
-        phases.end("the cluster's words")
+        return loop, steps, client.describe("billion")
+
+
+def run(options, count):
+    import torch
+
+    import gpt_bytes
+
+    torch.set_num_threads(options.threads)
+    memory = Memory()
+    memory.start()
+    phases = Phases()
+    torch.manual_seed(1)
+    torch.set_default_dtype(torch.bfloat16)
+    model = gpt_bytes.Gpt(options.layers, options.width // 128, options.width)
+    torch.set_default_dtype(torch.float32)
+    assert sum(p.numel() for p in model.parameters()) == count
+    phases.end("the model is made")
+    loop, steps, described = train(options, model, phases)
     memory.stop()
     print("\n  largest memory (PSS)")
     for pid, (name, most) in sorted(memory.most.items(), key=lambda row: -row[1][1])[:8]:
@@ -200,7 +214,8 @@ def run(options, count):
     finite = all(bool(p.isfinite().all()) for p in model.parameters())
     lost = described.get("lost_pushes", [])
     checks = {"state": described["state"] == "SUCCEEDED", "steps counted": steps, "lost": len(lost),
-              "parameters finite": finite, "loss fell": sum(losses[-3:]) / 3 < losses[0]}
+              "parameters finite": finite,
+              "loss fell": sum(loop.losses[-3:]) / 3 < loop.losses[0]}
     print("  checks:", json.dumps(checks))
     return 0 if checks["state"] and finite and not lost and checks["loss fell"] else 1
 

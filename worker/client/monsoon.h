@@ -127,8 +127,8 @@ typedef struct monsoon_join_options {
    * local steps, clip_norm and statistics; the shards keep float32. */
   monsoon_format format;
   /* Bytes that may be kept of pushes until these are on the shards' disks, to be sent again to a
-   * shard that dies before. 0: a quarter of the memory that is free, at most 1 GiB, but room for two
-   * pushes. With room for less than two each push waits for the checkpoints after it. */
+   * shard that dies before. 0: a quarter of the memory that is free, at most 1 GiB, but room for
+   * two pushes. With room for less than two each push waits for the checkpoints after it. */
   uint64_t replay_window_bytes;
 } monsoon_join_options;
 

@@ -52,21 +52,26 @@ absl::StatusOr<uint64_t> ExamplesOf(const Job& job) {
 
 }  // namespace
 
+ParameterClientOptions ProgramRunner::ClientOptions(const JoinedJob& joined,
+                                                    StatsCollector* stats) const {
+  ParameterClientOptions options =
+      SessionClientOptions(joined, options_.rpc_deadline, options_.replay_window_bytes, stats);
+  options.tls = options_.tls;
+  options.halves = options_.halves;
+  if (options_.make_transport) {
+    options.make_transport = [this, session = joined.session] {
+      return options_.make_transport(session);
+    };
+  }
+  return options;
+}
+
 absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, StatsCollector* stats,
                                                     SessionControl* control) {
   const Job& job = joined.job;
   const uint32_t worker = joined.session.worker();
-  ParameterClientOptions client_options =
-      SessionClientOptions(joined, options_.rpc_deadline, options_.replay_window_bytes, stats);
-  client_options.tls = options_.tls;
-  client_options.halves = options_.halves;
-  if (options_.make_transport) {
-    client_options.make_transport = [this, &joined] {
-      return options_.make_transport(joined.session);
-    };
-  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterClient> client,
-                   ParameterClient::Create(std::move(client_options)));
+                   ParameterClient::Create(ClientOptions(joined, stats)));
   const SessionWires wires(joined, client.get(), stats, control);
   ProgramFigures figures(worker, sessions_, joined.client_options.fragments.count(), stats, control,
                          options_.clock);

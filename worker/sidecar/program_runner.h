@@ -51,6 +51,7 @@ class ProgramRunner : public SessionRunner {
   const std::optional<JoinedJob>& joined() const { return joined_; }
 
  private:
+  ParameterClientOptions ClientOptions(const JoinedJob& joined, StatsCollector* stats) const;
   absl::StatusOr<SessionEnd> RunJoined(const JoinedJob& joined, StatsCollector* stats,
                                        SessionControl* control);
 

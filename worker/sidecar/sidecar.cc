@@ -118,6 +118,28 @@ absl::Status EndOf(const std::string& job, JobState state, const std::string& re
   }
 }
 
+// What a program is told of the job that it has entered.
+std::string JoinedFields(const EnterReply& reply, const ParameterLayout& layout, size_t stride,
+                         const std::vector<std::string>& advice) {
+  FieldWriter fields;
+  fields.String(reply.job());
+  const LocalSteps& local = reply.config().downpour().local();
+  fields.Number(uint32_t{local.steps() / std::max(1u, local.fragments().count())});
+  fields.Number(uint64_t{layout.size()});
+  fields.Number(uint64_t{stride});
+  fields.Number(static_cast<uint32_t>(layout.tensors().size()));
+  for (const TensorInfo& tensor : layout.tensors()) {
+    fields.Number(uint64_t{tensor.offset});
+  }
+  fields.Number(static_cast<uint32_t>(layout.tables().size()));
+  for (const TableInfo& table : layout.tables()) {
+    fields.Number(table.rows);
+    fields.Number(table.columns);
+  }
+  fields.String(absl::StrJoin(advice, "\n"));
+  return fields.bytes();
+}
+
 }  // namespace
 
 Sidecar::Sidecar(std::unique_ptr<Program> program, Surroundings surroundings)
@@ -171,8 +193,8 @@ absl::Status Sidecar::Join() {
   ASSIGN_OR_RETURN(options.job, MakeProgramJob(call.settings, call.tensors, &advice));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(options.job.model()));
   halves_ = call.halves;
-  replay_window_bytes_ = call.replay_window_bytes > 0 ? call.replay_window_bytes
-                                                       : surroundings_.replay_window_bytes;
+  replay_window_bytes_ =
+      call.replay_window_bytes > 0 ? call.replay_window_bytes : surroundings_.replay_window_bytes;
   if (halves_) {
     RETURN_IF_ERROR(CheckHalfVectors(options.job, layout));
   }
@@ -205,24 +227,8 @@ absl::Status Sidecar::Join() {
                        ? ProgramMemory::Adopt(std::move(passed), layout.size(), halves_ ? 2 : 1)
                        : ProgramMemory::Create(layout.size(), halves_ ? 2 : 1));
 
-  FieldWriter fields;
-  fields.String(enter_->reply().job());
-  const Downpour& downpour = enter_->reply().config().downpour();
-  fields.Number(
-      uint32_t{downpour.local().steps() / std::max(1u, downpour.local().fragments().count())});
-  fields.Number(uint64_t{layout.size()});
-  fields.Number(uint64_t{memory->stride()});
-  fields.Number(static_cast<uint32_t>(layout.tensors().size()));
-  for (const TensorInfo& tensor : layout.tensors()) {
-    fields.Number(uint64_t{tensor.offset});
-  }
-  fields.Number(static_cast<uint32_t>(layout.tables().size()));
-  for (const TableInfo& table : layout.tables()) {
-    fields.Number(table.rows);
-    fields.Number(table.columns);
-  }
-  fields.String(absl::StrJoin(advice, "\n"));
-  program_->AnswerJoin(fields.bytes(), std::move(memory));
+  program_->AnswerJoin(JoinedFields(enter_->reply(), layout, memory->stride(), advice),
+                       std::move(memory));
   return absl::OkStatus();
 }
 

@@ -87,7 +87,7 @@ class Sidecar {
   const Surroundings surroundings_;
   const std::unique_ptr<Program> program_;
   std::string address_;
-  bool halves_ = false;       // the program's vectors are of BFLOAT16
+  bool halves_ = false;  // the program's vectors are of BFLOAT16
   uint64_t replay_window_bytes_ = 0;
   std::shared_ptr<Tls> tls_;  // as of MakeChannel
   std::unique_ptr<ReplicaClient> work_;
