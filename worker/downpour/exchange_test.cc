@@ -232,6 +232,22 @@ TEST_F(ExchangeTest, ARefusedDifferenceIsGivenUp) {
   EXPECT_THAT(Front(), Each(10));  // without the step since, too
 }
 
+TEST_F(ExchangeTest, OfANetworkThatHasACopyWhatWasFetchedIsHeldOnce) {
+  network_.own.assign(layout_.size(), 0.0f);
+  Make();
+  Land(7, 1);
+  EXPECT_EQ(network_.given, 1);
+  // The next fetch writes where the last one did, once the network has taken that.
+  const std::span<const float> landed = exchange_->parameters().back();
+  const std::span<float> next = exchange_->parameters().free_back();
+  EXPECT_EQ(next.data(), landed.data());
+  std::ranges::fill(next, 9.0f);
+  EXPECT_THAT(network_.own, Each(7));
+  EXPECT_THAT(Front(), Each(7));
+  exchange_->parameters().Restore();  // the copy was not lent out, and this is half of a fetch
+  EXPECT_EQ(network_.given, 1);
+}
+
 TEST_F(ExchangeTest, AnUnusableRoundGivesUpParametersThatAreNoNumbers) {
   SetDifferences(4);
   Make();

@@ -258,7 +258,12 @@ class FakeShards : public ParameterClient {
 // parameter that each step saw. One thread.
 class FakeNetwork : public Network {
  public:
-  void SetParameters(std::span<const float> parameters) override { parameters_ = parameters; }
+  void SetParameters(std::span<const float> parameters) override {
+    parameters_ = parameters;
+    ++given;
+  }
+  void TakeParameters() override { own.assign(parameters_.begin(), parameters_.end()); }
+  std::span<const float> own_parameters() const override { return own; }
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override {
     if (before_step) before_step(key.step);
@@ -276,6 +281,9 @@ class FakeNetwork : public Network {
   std::string Fingerprint() const override { return "fake"; }
 
   std::vector<float> seen;
+  // How often it was given parameters; and what it has copied of them, where it starts with some.
+  int given = 0;
+  std::vector<float> own;
   std::function<void(uint64_t)> before_step;
   std::function<absl::Status(uint64_t)> fail;
   std::function<void(uint64_t, std::span<float>)> spoil;
