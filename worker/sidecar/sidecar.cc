@@ -227,8 +227,8 @@ absl::Status Sidecar::Join() {
                        ? ProgramMemory::Adopt(std::move(passed), layout.size(), halves_ ? 2 : 1)
                        : ProgramMemory::Create(layout.size(), halves_ ? 2 : 1));
 
-  program_->AnswerJoin(JoinedFields(enter_->reply(), layout, memory->stride(), advice),
-                       std::move(memory));
+  const std::string joined = JoinedFields(enter_->reply(), layout, memory->stride(), advice);
+  program_->AnswerJoin(joined, std::move(memory));
   return absl::OkStatus();
 }
 
