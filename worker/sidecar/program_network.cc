@@ -69,8 +69,13 @@ absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
 }
 
 absl::Status ProgramNetwork::AwaitDrain(const absl::Status& why) {
-  // A session that ends in any other way does not wait until its pushes are durable.
-  control_->Sleep(kLeavePatience);
+  // A session that ends in any other way does not wait until its pushes are durable. It may have
+  // been told before: a wait begins only where it was not.
+  for (absl::Duration waited;
+       waited < kLeavePatience && control_->state() == SessionControl::State::kRunning;
+       waited += kLook) {
+    control_->Sleep(kLook);
+  }
   return why;
 }
 
