@@ -136,7 +136,7 @@ class FakeLibrary:
         return 0
 
     def monsoon_abi(self):
-        return 5
+        return 6
 
     def monsoon_version(self):
         return self.version.encode() + b" (fake)"
