@@ -111,7 +111,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
 
     replica = _replicas(address, layout, token, on_ended, create, {
         "log_file": log_file, "connect_timeout_s": connect_timeout_s,
-        "replay_window": int(replay_window or 0),
+        "replay_window": replay_window or 0,
         "halves": group is None and settings.travels_as("bfloat16") and layout.is_all("bfloat16")})
     return Job(settings, model, layout, binding, _connector(replica, group, layout), examples=examples,
                batch=batch, evaluate=checked(evaluate, settings), address=address)
@@ -174,8 +174,8 @@ def _bound(model: Any, with_frozen: bool, optimizer: Optimizer, ignore: bool, gr
 
 
 def _check_words(frozen: str, in_place: str, local_steps: bool, window: Optional[int]) -> None:
-    if window is not None and int(window) < 1:
-        raise InvalidArgument(f"replay_window is {window}; it must be at least 1 byte")
+    if window is not None and (not isinstance(window, int) or not 1 <= window < 1 << 63):
+        raise InvalidArgument(f"replay_window is {window!r}; it must be a number of bytes, 1 or more")
     for name, word, words in (("frozen", frozen, ("local", "shards")),
                               ("in_place", in_place, ("refuse", "ignore"))):
         if word not in words:

@@ -225,6 +225,8 @@ def test_parameters_that_only_the_optimizer_has_are_warned_of(library, recwarn, 
 @pytest.mark.parametrize("how, said", [
     ({"frozen": "no"}, "frozen='no': there are local, shards"),
     ({"in_place": "keep"}, "in_place='keep': there are refuse, ignore"),
+    ({"replay_window": 0}, "replay_window is 0; it must be a number of bytes"),
+    ({"replay_window": "1 GiB"}, "replay_window is '1 GiB'; it must be"),
     ({"in_place": "ignore", "optimizer": ms.Local(None)}, "means nothing with Local"),
 ])
 def test_words_that_mean_nothing_are_refused(how, said):
