@@ -42,7 +42,7 @@ class ReplicaParameters {
   std::span<const float> back() { return store_.back(); }
   std::span<float> free_back() {
     if (store_.once() && !store_.empty()) {
-      group_->TakeParameters();
+      group_->CopyParameters();
     }
     return store_.back();
   }

@@ -90,12 +90,12 @@ class ReplicaGroup {
   // the next call, but for what changes between rounds: call again then.
   void SetParameters(SharedBuffer parameters);
 
-  // The copy that a network which is alone computes with: after TakeParameters the memory of
+  // The copy that a network which is alone computes with: after CopyParameters the memory of
   // SetParameters may be written again. Empty where there is none.
   std::span<const float> own_parameters() const {
     return alone_ == nullptr ? std::span<const float>() : alone_->own_parameters();
   }
-  void TakeParameters() { alone_->TakeParameters(); }
+  void CopyParameters() { alone_->CopyParameters(); }
 
   // The same for the first replica alone, at once; the others wait for ShareParameters.
   void SetFirstParameters(SharedBuffer parameters);

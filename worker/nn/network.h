@@ -51,7 +51,7 @@ class Network {
 
   // Of a network that computes with a copy of its own: from here on the memory that
   // SetParameters was given may be written again.
-  virtual void TakeParameters() {}
+  virtual void CopyParameters() {}
   // That copy, after a step; empty: it has none.
   virtual std::span<const float> own_parameters() const { return {}; }
 

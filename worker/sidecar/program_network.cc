@@ -30,7 +30,7 @@ void ProgramNetwork::SetParameters(std::span<const float> parameters) {
   changed_ = true;
 }
 
-void ProgramNetwork::TakeParameters() {
+void ProgramNetwork::CopyParameters() {
   if (parameters_.empty() || parameters_.data() == taken_.data()) {
     return;
   }

@@ -49,7 +49,7 @@ class ProgramNetwork : public Network {
 
   // The program gets them with the answer that lets it go on.
   void SetParameters(std::span<const float> parameters) override;
-  void TakeParameters() override;
+  void CopyParameters() override;
   std::span<const float> own_parameters() const override { return program_->memory().parameters(); }
   // Returns with the program's call outstanding: the next step answers it. CANCELLED when
   // the session is to end, or the program leaves.
@@ -98,7 +98,7 @@ class ProgramNetwork : public Network {
   ReplicaSession* session_ = nullptr;
   // What the program has not got yet; empty: nothing.
   std::span<const float> parameters_;
-  std::vector<float> taken_;  // where TakeParameters found the program computing
+  std::vector<float> taken_;  // where CopyParameters found the program computing
   bool changed_ = false;      // the program was not told yet
   bool heard_ = false;        // the call that is outstanding came while nothing was leased
   // Of the program in the step under way: from an answer to its next call.

@@ -104,10 +104,10 @@ TEST_F(ProgramNetworkTest, WhatIsTakenReachesTheProgramWithTheAnswerToAStep) {
       fake_.Call(MessageKind::kDraw);  // whose answer tells of no parameters
       ASSERT_OK(fake_.seen().AwaitCall(absl::Seconds(30)));
     }
-    network_.TakeParameters();
+    network_.CopyParameters();
     std::ranges::fill(fetched, 9.0f);  // by the next fetch
     EXPECT_EQ(fake_.seen().memory().parameters()[0], before);
-    network_.TakeParameters();
+    network_.CopyParameters();
 
     fake_.seen().Discard();  // so that any call is answered by a GO
     std::thread program([&] {
@@ -133,7 +133,7 @@ TEST_F(ProgramNetworkTest, WhileAStepWaitsTheProgramsVectorIsFreeToBeWritten) {
   network_.SetParameters(fetched);
   fake_.Call(MessageKind::kStep, StepOf(1));
   ASSERT_OK(fake_.seen().AwaitCall(absl::Seconds(30)));
-  network_.TakeParameters();
+  network_.CopyParameters();
   EXPECT_EQ(network_.own_parameters()[0], 5.0f);
 }
 

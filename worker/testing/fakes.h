@@ -262,7 +262,7 @@ class FakeNetwork : public Network {
     parameters_ = parameters;
     ++given;
   }
-  void TakeParameters() override { own.assign(parameters_.begin(), parameters_.end()); }
+  void CopyParameters() override { own.assign(parameters_.begin(), parameters_.end()); }
   std::span<const float> own_parameters() const override { return own; }
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override {
