@@ -109,21 +109,23 @@ TEST_F(ProgramFinishTest, StepsThatWereNotToldComeWithIt) {
 
 TEST_F(ProgramFinishTest, BlocksThatWereAskedForBeforeAreNobodys) {
   options_.overlap = ASYNC;
-  absl::Notification pushed;
+  absl::Notification asked, pushed;
   shards_.after_push = [&pushed] { pushed.Notify(); };
   Script({Train({0}), Train({1})}, {Finish()});
-  coordinator_.next_work = [&pushed, then = coordinator_.next_work](
+  coordinator_.next_work = [&, then = coordinator_.next_work](
                                const NextWorkRequest& request) -> absl::StatusOr<NextWorkReply> {
     if (request.request() == 2) {  // it is asked ahead: answered once the program has ended the job
       EXPECT_FALSE(request.end_job());
+      asked.Notify();
       pushed.WaitForNotification();
     }
     return then(request);
   };
-  const SessionEnd end = Run([this] {
+  const SessionEnd end = Run([&] {
     EXPECT_EQ(Draw(), 2u);
     fake_.Call(MessageKind::kStep, StepOf(1));
     fake_.AwaitEvent();
+    asked.WaitForNotification();  // by a thread of the session
     CallFinish();
   });
   EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
