@@ -1,8 +1,9 @@
 """A torch module as the model: its tensors as views of a replica's vectors.
 
 What is of the vectors' type (float32, or bfloat16 where all travels so), contiguous and on the
-CPU becomes a view: the Parameter object stays the same, its memory is the vector. Everything else is copied by a path with a name, and counted
-by it: "parameter:float16", "parameter:transposed", "gradient:gathered", "parameter:cuda:0".
+CPU becomes a view: the Parameter object stays the same, its memory is the vector. Everything
+else is copied by a path with a name, and counted by it: "parameter:float16",
+"parameter:transposed", "gradient:gathered", "parameter:cuda:0".
 Parameters change under no_grad, and the version counter of each is bumped, so that going
 backward through a graph from before fails in place of being wrong.
 """

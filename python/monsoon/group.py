@@ -16,6 +16,11 @@ from .errors import InvalidArgument
 from .replica import Batch, Event, EventKind, Replica
 
 
+def global_rank(group: Any, rank: int) -> int:
+    """Of the group's rank, which messages are addressed to."""
+    return dist.get_global_rank(group, rank) if group is not dist.group.WORLD else rank
+
+
 class GroupReplica:
     """The methods of Replica for each rank of a group; every rank must make the same calls.
 
@@ -32,7 +37,7 @@ class GroupReplica:
                                   "values are on the host: dist.new_group(backend='gloo')")
         self._group, self._cut = group, cut
         self.rank, self.world = dist.get_rank(group), dist.get_world_size(group)
-        self._source = dist.get_global_rank(group, 0) if group is not dist.group.WORLD else 0
+        self._source = global_rank(group, 0)
         self._replica: Optional[Replica] = None
 
         def facts() -> Tuple[Any, ...]:

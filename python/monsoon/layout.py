@@ -53,12 +53,17 @@ class Layout:
     @property
     def is_cut(self) -> bool:
         """Whether a parameter is a DTensor, of which this process has a part."""
-        return any(hasattr(entry.source, "_local_tensor") for entry in self.entries)
+        return any(is_cut(entry.source) for entry in self.entries)
 
     def is_all(self, kind: str) -> bool:
         """Whether all entries are parameters of this type of torch's."""
         return all(entry.kind is Kind.TRAINED and str(entry.source.dtype) == "torch." + kind
                    for entry in self.entries)
+
+
+def is_cut(tensor: Any) -> bool:
+    """Whether it is a DTensor, of which this process has a part."""
+    return hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements")
 
 
 def is_torch_module(model: Any) -> bool:
@@ -155,7 +160,7 @@ def of_module(module: Any, with_frozen: bool = False) -> Layout:
             local.append(name)
             continue
         # What is cut over processes has no memory of its own, and perhaps no part here.
-        address = getattr(tensor, "_local_tensor", tensor).data_ptr()
+        address = (tensor._local_tensor if is_cut(tensor) else tensor).data_ptr()
         other = memory.setdefault(address or id(tensor), name)
         if other != name:
             raise UnsupportedTensor(f"{other} and {name} lie in one memory but are two tensors; "

@@ -14,13 +14,9 @@ import torch
 import torch.distributed as dist
 
 from .errors import InvalidArgument, UnsupportedTensor
-from .layout import Layout
+from .group import global_rank
+from .layout import Layout, is_cut
 from .watch import ModelWatch
-
-
-def is_cut(tensor: Any) -> bool:
-    """Whether it is a DTensor, of which this process has a part."""
-    return hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements")
 
 
 class Part:
@@ -64,8 +60,7 @@ class ShardedBinding:
     def __init__(self, module: Any, layout: Layout, group: Any) -> None:
         self._module, self._layout = module, layout
         self._group, self._rank = group, dist.get_rank(group)
-        self._ranks = [dist.get_global_rank(group, rank) if group is not dist.group.WORLD else rank
-                       for rank in range(dist.get_world_size(group))]
+        self._ranks = [global_rank(group, rank) for rank in range(dist.get_world_size(group))]
         self.copied: Counter[str] = collections.Counter()
         self.missing = 0
         self._watch = ModelWatch(module, layout)
@@ -139,13 +134,13 @@ class ShardedBinding:
                 elif end > begin:
                     as_it_is = own.dtype == torch.float32 and own.device.type == "cpu"
                     place = own if as_it_is else torch.empty(end - begin)
-                    landing.append((own, place))
+                    if not as_it_is:
+                        landing.append((own, place))
                     waits.append(dist.irecv(place, self._ranks[0], group=self._group))
             for wait in waits:
                 wait.wait()
             for own, place in landing:
-                if place is not own:
-                    own.copy_(place)
+                own.copy_(place)
 
     # ---- to the vectors ------------------------------------------------------------------
 

@@ -103,8 +103,7 @@ def test_an_infinite_gradient_is_refused_by_name(cluster):  # noqa: F811
                                      {"optimizer": ms.SGD(0.1, clip_norm=1.0)}])
 def test_where_something_is_computed_from_float32_the_vectors_are(cluster, changed):  # noqa: F811
     model, x = _model(), _data()
-    settings = dict(_BOTH, optimizer=ms.SGD(0.1), **{"n_push": 1}, **{})
-    settings.update(changed)
+    settings = {**_BOTH, "optimizer": ms.SGD(0.1), **changed}
     job = ms.join(cluster.address, job="floats", model=model, epochs=1, batch=16, examples=len(x),
                   **settings)
     with job:
