@@ -87,6 +87,11 @@ void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
                     "means nothing without quorum: a round of all workers has nobody to wait for",
                     "as in rounds { quorum: 1 grace_seconds: 2 }");
   }
+  if (rounds.adaptive_share() > 0 && rounds.grace_seconds() == 0.0) {
+    reporter->Error("downpour.rounds.adaptive_share",
+                    "means nothing without grace_seconds, the longest that a round may wait",
+                    "as in rounds { quorum: 1 grace_seconds: 10 adaptive_share: 0.9 }");
+  }
   // In rounds unset is STEPS.
   if (local.weight_reference() != 0.0 && local.weight() == DEFAULT_WEIGHT &&
       !downpour.has_rounds()) {

@@ -360,6 +360,13 @@ TEST(JoinedCheckTest, ARoundHasAQuorumAndAGrace) {
   EXPECT_THAT(check(1, -0.5), refusal("downpour.rounds.grace_seconds: -0.5 is outside"));
   EXPECT_THAT(check(1, std::nan("")), refusal("downpour.rounds.grace_seconds: nan is outside"));
   EXPECT_THAT(check(1, HUGE_VAL), refusal("downpour.rounds.grace_seconds: inf is outside"));
+  rounds->set_adaptive_share(0.9);
+  EXPECT_OK(check(1, 10));
+  EXPECT_THAT(check(1, 0),
+              refusal("downpour.rounds.adaptive_share: means nothing without grace_seconds"));
+  rounds->set_adaptive_share(1.5);
+  EXPECT_THAT(check(1, 10), refusal("downpour.rounds.adaptive_share: 1.5"));
+  rounds->clear_adaptive_share();
 
   // Of a network, whose workers are counted.
   job.mutable_model()->clear_tensor();

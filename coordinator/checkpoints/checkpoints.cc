@@ -146,6 +146,11 @@ CheckpointContext Checkpoints::MakeContext(const JobRecord& job, const std::stri
     *progress->mutable_epoch() = state.epoch();
     progress->set_blocks_done(state.blocks_done());
     progress->set_examples_done(state.examples_done());
+    for (const TakenStream& stream : state.stream()) {
+      if (stream.position().has_state()) {
+        *progress->add_stream() = stream.position();
+      }
+    }
   }
   if (const auto& iterations = job.state().sandblaster().iteration(); !iterations.empty()) {
     context.set_iterations(iterations.rbegin()->iteration());

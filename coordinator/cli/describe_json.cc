@@ -238,6 +238,9 @@ std::string DescribeJson(const JobDescription& description) {
   WriteArray("workers", description.worker(), &json);
   WriteArray("shards", description.shard(), &json);
   WriteObject(description.data(), "", &json.Key("data"));
+  if (!description.data().stream().empty()) {
+    WriteArray("streams", description.data().stream(), &json);
+  }
   WriteArray("events", description.event(), &json);
   if (!description.trouble().empty()) {
     WriteArray("trouble", description.trouble(), &json);

@@ -146,7 +146,13 @@ constexpr char kFull[] = R"pb(
     address: "beta:2222"
   }
   table { name: "words" rows: 1010 columns: 16 }
-  data { examples: 60000 blocks: 59 blocks_done: 18 blocks_released: 2 }
+  data {
+    examples: 60000
+    blocks: 59
+    blocks_done: 18
+    blocks_released: 2
+    stream { name: "part-0" taken_by: 2 read_by: 1 push: 17 state_bytes: 9 read_again: 3 }
+  }
   event { elapsed_s: 1.5 kind: "worker_lost" task: "worker/2" text: "no heartbeat for 3 s" }
   durability {
     promise: "exactly_once"
@@ -197,6 +203,8 @@ constexpr char kFullJson[] =
     R"("rss_bytes":30000000,"table_rows":1010,"table_stripes":6,"touched_table_stripes":2,)"
     R"("rows_applied":77,"rows_fetched":99,"address":"beta:2222"}],)"
     R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
+    R"("streams":[{"name":"part-0","taken_by":2,"read_by":1,"push":17,"state_bytes":9,)"
+    R"("read_again":3}],)"
     R"("events":[{"elapsed_s":1.5,"kind":"worker_lost","task":"worker/2",)"
     R"("text":"no heartbeat for 3 s"}],)"
     R"("durability":{"promise":"exactly_once","generation":7,"age_s":3.5,"ordered":8,)"

@@ -53,6 +53,30 @@ std::string FiguresOf(const JobDescription::EvaluationResult& result) {
   return text;
 }
 
+// The first streams shown; --json has all.
+constexpr int kShownStreams = 8;
+
+// How far programs have read.
+void AppendStreams(const JobDescription::Data& data, std::string* text) {
+  for (int i = 0; i < std::min(data.stream_size(), kShownStreams); ++i) {
+    const JobDescription::Stream& stream = data.stream(i);
+    AppendRow(
+        text, i == 0 ? "streams" : "",
+        absl::StrCat(
+            stream.name(), ": ",
+            stream.has_read_by()
+                ? absl::StrCat("read to push ", stream.push(), " of worker/", stream.read_by())
+                : std::string(stream.state_bytes() > 0 ? "as the job before had it" : "not read"),
+            stream.has_taken_by() ? absl::StrCat(", by worker/", stream.taken_by(), " now") : "",
+            stream.read_again() > 0
+                ? absl::StrCat("; what ", stream.read_again(), " pushes had read was read again")
+                : ""));
+  }
+  if (data.stream_size() > kShownStreams) {
+    AppendRow(text, "", absl::StrCat("and ", data.stream_size() - kShownStreams, " more"));
+  }
+}
+
 // What the shards tell of rows of tables.
 void AppendTables(const JobDescription& job, std::string* text) {
   uint64_t stripes = 0, touched = 0, applied = 0, fetched = 0;
@@ -338,6 +362,7 @@ std::string DescribeText(const JobDescription& job) {
       absl::StrCat(job.data().examples(), " examples in ", job.data().blocks(),
                    " blocks an epoch; ", job.data().blocks_done(), " blocks done in all epochs, ",
                    job.data().blocks_released(), " given away after a loss"));
+  AppendStreams(job.data(), &text);
   if (job.has_durability()) {
     AppendDurability(job.durability(), job.counts(), &text);
   }

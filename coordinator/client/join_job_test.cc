@@ -84,6 +84,9 @@ class FakeReplicaClient : public ReplicaClient {
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(const ReportEvaluationRequest&) override {
     return absl::UnimplementedError("ReportEvaluation");
   }
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest&) override {
+    return absl::UnimplementedError("TakeStream");
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest&) override {
     return absl::UnimplementedError("ReportFailure");
   }

@@ -35,6 +35,9 @@ class GrpcReplicaClient : public ReplicaClient {
     return UnaryCall(channel_, stub_.get(), &Stub::ReportEvaluation, request, deadline_, address_,
                      tls_);
   }
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
+    return UnaryCall(channel_, stub_.get(), &Stub::TakeStream, request, deadline_, address_, tls_);
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
     return UnaryCall(channel_, stub_.get(), &Stub::ReportFailure, request, deadline_, address_,
                      tls_);

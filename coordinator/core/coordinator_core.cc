@@ -283,6 +283,14 @@ absl::Status CoordinatorCore::ReportEvaluation(const ReportEvaluationRequest& re
   return absl::OkStatus();
 }
 
+absl::StatusOr<TakeStreamReply> CoordinatorCore::TakeStream(const TakeStreamRequest& request,
+                                                            Moment moment) {
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
+  ASSIGN_OR_RETURN(TakeStreamReply reply, replicas_.TakeStream(request));
+  Advance(moment.now);
+  return reply;
+}
+
 absl::StatusOr<ReportFailureReply> CoordinatorCore::ReportFailure(
     const ReportFailureRequest& request, Moment moment) {
   RETURN_IF_ERROR(guard_.CheckForWorkers());

@@ -123,6 +123,7 @@ class CoordinatorCore {
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request, Moment moment,
                                          OnWait on_wait = OnWait::kTell);
   absl::Status ReportEvaluation(const ReportEvaluationRequest& request, Moment moment);
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request, Moment moment);
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request,
                                                    Moment moment);
 
@@ -131,8 +132,8 @@ class CoordinatorCore {
   std::optional<BatchTask> TakeBatch() {
     return guard_.MayAct() ? batches_.TakeBatch() : std::nullopt;
   }
-  // Whether one runs, and whether it waits.
-  const BatchControl& batches() const { return batches_; }
+  // Whether one runs, whether it waits, and what its evaluations have come to.
+  BatchControl& batches() { return batches_; }
   // CANCELLED when the batch does not run any more, as in all that follows.
   absl::Status StartEvaluation(const BatchKey& batch, uint64_t evaluation, const std::string& w,
                                bool probe, Moment moment) {
@@ -141,10 +142,6 @@ class CoordinatorCore {
   // The session's replica was told to wait, and the minimiser will have work for it
   // within milliseconds.
   bool WorkIsNear(const SessionKey& session);
-  // Nothing while the evaluation is under way.
-  absl::StatusOr<std::optional<BatchResult>> FinishedEvaluation(const BatchKey& batch) {
-    return batches_.FinishedEvaluation(batch);
-  }
   // False: the job's target is reached, and the minimiser is to stop. `state` is called
   // where a checkpoint is due.
   absl::StatusOr<bool> NoteIteration(const BatchKey& batch,

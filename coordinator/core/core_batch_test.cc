@@ -46,7 +46,7 @@ class CoordinatorBatchTest : public ::testing::Test {
       const absl::StatusOr<NextWorkReply> reply = Next(done);
       EXPECT_OK(reply);
       done.clear();
-      const auto finished = h_.core().FinishedEvaluation(kBatch);
+      const auto finished = h_.core().batches().FinishedEvaluation(kBatch);
       EXPECT_OK(finished);
       if (finished->has_value()) {
         return **finished;
@@ -161,7 +161,7 @@ TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
   ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
   EXPECT_FALSE(h_.core().batches().Runs(kBatch));
-  EXPECT_THAT(h_.core().FinishedEvaluation(kBatch).status(),
+  EXPECT_THAT(h_.core().batches().FinishedEvaluation(kBatch).status(),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));
   EXPECT_THAT(h_.core().StartEvaluation(kBatch, 2, "w", false, h_.now()),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));

@@ -431,7 +431,7 @@ class FuzzedCoordinator {
           const bool probe = (call.flags & 1) != 0;
           evaluates_ = core_->StartEvaluation(key, ++evaluation_, "w", probe, now()).ok();
         } else {
-          const auto result = core_->FinishedEvaluation(key);
+          const auto result = core_->batches().FinishedEvaluation(key);
           evaluates_ = result.ok() && !result->has_value();
         }
         return;

@@ -6,6 +6,7 @@
 
 #include "common/testing/status_matchers.h"
 #include "coordinator/downpour/downpour_job.h"
+#include "coordinator/downpour/downpour_options.h"
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"

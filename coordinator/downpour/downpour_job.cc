@@ -24,16 +24,6 @@ constexpr int kFirstBlocks = 2;
 // against a block, long against a call.
 constexpr uint32_t kWaitMs = 50;
 
-constexpr uint32_t kDefaultBlockBatches = 8;
-
-// A stopped replica holds its blocks until it is lost (3 s). The others must not
-// wait for it meanwhile, and a small data set's epoch takes well under a second.
-constexpr uint32_t kMaxEpochsAhead = 8;
-
-// Of samples without numbers: few enough to keep a mark for each, and so many that epochs
-// begin rarely.
-constexpr uint64_t kUnnumberedBlocks = 65536;
-
 double PlateauFactor(const PlateauSchedule& plateau, uint32_t reductions) {
   Schedule schedule;
   *schedule.mutable_plateau() = plateau;
@@ -74,33 +64,6 @@ std::vector<std::pair<BlockRef, uint32_t>> BlocksHeld(const DownpourState& state
 
 }  // namespace
 
-DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
-  DownpourOptions options;
-  options.examples = examples;
-  options.batch_size = job.batch_size();
-  options.block_examples = job.block_examples() != 0
-                               ? job.block_examples()
-                               : uint64_t{kDefaultBlockBatches} * job.batch_size();
-  if (job.train().joiners().unnumbered()) {
-    options.unnumbered = true;
-    options.examples = options.block_examples * kUnnumberedBlocks;
-  }
-  options.stop = job.stop();
-  options.warmstart = job.downpour().warmstart();
-  options.has_test = job.has_test();
-  options.keep_best = job.checkpoint().keep_best();
-  options.evaluate_every_epochs = job.evaluation().every_epochs();
-  if (job.stop().target_accuracy() > 0 && options.evaluate_every_epochs <= 0) {
-    options.evaluate_every_epochs = 1;
-  }
-  if (job.downpour().optimizer().schedule().has_plateau()) {
-    options.plateau = job.downpour().optimizer().schedule().plateau();
-  }
-  options.max_epochs_ahead = kMaxEpochsAhead;
-  options.hands_over = job.has_sandblaster();
-  return options;
-}
-
 DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer)
     : ProcedureBase(writer, DOWNPOUR,
                     {.has_test = options.has_test,
@@ -116,7 +79,8 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
                .max_epochs_ahead = options.max_epochs_ahead,
                .first_epoch = state().epochs_done(),
                .done = BlocksDone(state()),
-               .held = BlocksHeld(state())}) {
+               .held = BlocksHeld(state())}),
+      streams_(writer) {
   CHECK(options.batch_size > 0);
   blocks_.SetReplicas(replicas_.live());
   if (state().stopped()) {
@@ -171,6 +135,7 @@ absl::Status DownpourJob::TakeReport(uint32_t worker, const NextWorkRequest& req
   for (const BlockId& done : request.done()) {
     BlockIsDone(worker, BlockRef{done.epoch(), done.block()});
   }
+  NoteRead(request);
   if (options_.unnumbered && request.no_more_samples() && !IsOut(worker)) {
     job_.Make([&](StateUpdate* update) { update->mutable_samples_over()->set_worker(worker); });
   }
@@ -197,6 +162,34 @@ void DownpourJob::BlockIsDone(uint32_t worker, BlockRef block) {
     done->set_examples(blocks_.examples_of(block));
     done->set_epoch_blocks(static_cast<uint32_t>(blocks_.blocks_per_epoch()));
   });
+}
+
+void DownpourJob::NoteRead(const NextWorkRequest& request) {
+  const auto left_out = streams_.NoteRead(request.session(), request.stream(),
+                                          [this](uint32_t each) { return IsLive(each); });
+  for (const std::string& stream : left_out) {
+    AddEvent("stream_not_kept", WorkerName(request.session().worker()),
+             absl::StrCat("stream ", stream,
+                          ": its position stays where it is, because another program reads it, or "
+                          "the states of all streams have more than ",
+                          Streams::kMostTotalBytes, " bytes"));
+  }
+}
+
+absl::StatusOr<TakeStreamReply> DownpourJob::TakeStream(uint32_t worker,
+                                                        const std::string& stream) {
+  if (!options_.unnumbered) {
+    return JobProcedure::TakeStream(worker, stream);
+  }
+  return streams_.Take(worker, stream, [this](uint32_t each) { return IsLive(each); });
+}
+
+void DownpourJob::LeaveStreams(const SessionKey& session, std::optional<uint64_t> pushes) {
+  for (const Streams::ReadAgain& again : streams_.Leave(session, pushes)) {
+    AddEvent("stream_read_again", WorkerName(session.worker()),
+             absl::StrCat("stream ", again.stream, ": shards have ", again.pushes,
+                          " pushes of what was read beyond its position, and it is read again"));
+  }
 }
 
 bool DownpourJob::IsOut(uint32_t worker) const {
@@ -330,6 +323,7 @@ void DownpourJob::Describe(JobDescription* description) const {
   data->set_blocks(options_.unnumbered ? 0 : blocks_.blocks_per_epoch());
   data->set_blocks_done(state().blocks_done());
   data->set_blocks_released(state().blocks_released());
+  streams_.Describe(data);
   if (options_.plateau) {
     description->set_rate_factor(PlateauFactor(*options_.plateau, rate_reductions()));
   }

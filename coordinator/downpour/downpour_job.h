@@ -23,6 +23,8 @@
 #include "absl/time/time.h"
 #include "coordinator/downpour/block_dispenser.h"
 #include "coordinator/downpour/data_plan.h"
+#include "coordinator/downpour/downpour_options.h"
+#include "coordinator/downpour/streams.h"
 #include "coordinator/job/job_record.h"
 #include "coordinator/job/procedure_base.h"
 #include "coordinator/state/state_writer.h"
@@ -37,31 +39,6 @@ namespace monsoon {
 inline constexpr char kStoppedEarly[] = "stopped early: ";
 // And where a program has (NextWorkRequest.end_job).
 inline constexpr char kEndedBy[] = "ended by ";
-
-struct DownpourOptions {
-  uint64_t examples = 0;  // of the training set
-  uint64_t block_examples = 0;
-  // Nobody has counted the samples: `examples` only cuts them into epochs, of which people
-  // are not told, and the job ends when no replica has any more.
-  bool unnumbered = false;
-  uint32_t batch_size = 0;
-  Stop stop;
-  Warmstart warmstart;
-  double evaluate_every_epochs = 0;
-  bool has_test = false;
-  TestMetric keep_best = NO_TEST_METRIC;
-  // With the reductions that were counted before; unset: none.
-  std::optional<PlateauSchedule> plateau;
-  uint32_t max_epochs_ahead = 1;
-  // Another procedure goes on from here: replicas stay, and the last evaluation
-  // is not the job's.
-  bool hands_over = false;
-  // What was done before, by a job that this one resumes; no warmstart then.
-  DownpourProgress resumed;
-
-  // `job` is valid; `examples` is what its training set has.
-  static DownpourOptions FromJob(const Job& job, uint64_t examples);
-};
 
 class DownpourJob : public ProcedureBase {
  public:
@@ -78,6 +55,8 @@ class DownpourJob : public ProcedureBase {
   bool WorkIsNear(uint32_t) const override { return false; }
   absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                 absl::Duration now) override;
+  absl::StatusOr<TakeStreamReply> TakeStream(uint32_t worker, const std::string& stream) override;
+  void LeaveStreams(const SessionKey& session, std::optional<uint64_t> pushes) override;
   void NoteSteps(uint64_t steps) override;
 
   uint64_t work_done_by(uint32_t worker) const override;
@@ -102,6 +81,8 @@ class DownpourJob : public ProcedureBase {
   uint64_t steps_done() const override { return state().steps(); }
   // All gradients of the block are acknowledged.
   void BlockIsDone(uint32_t worker, BlockRef block);
+  void NoteRead(const NextWorkRequest& request);
+  bool IsLive(uint32_t worker) const { return replicas_.contains(worker); }
   // It has said that it has no more samples.
   bool IsOut(uint32_t worker) const;
   // All replicas have, there is one, and none holds a block.
@@ -125,6 +106,7 @@ class DownpourJob : public ProcedureBase {
   const DownpourOptions options_;
   const DataPlan plan_;
   BlockDispenser blocks_;  // leases; what is done stands in the state too
+  Streams streams_;
   // By replica, what it said last after it was told to flush at the end of a chain's first part:
   // the lives of the shards that have all that it has pushed.
   std::map<uint32_t, std::vector<uint64_t>> ready_epochs_;

@@ -336,6 +336,63 @@ TEST(DownpourJobTest, SamplesWithoutNumbersEndWhenNobodyHasMore) {
   EXPECT_EQ(next.fraction(absl::ZeroDuration()), 1.0);
 }
 
+TEST(DownpourJobTest, StreamsOfSamplesWithoutNumbersAreKept) {
+  testing::ReplayedState state;
+  Job config;
+  config.set_batch_size(5);
+  config.mutable_downpour();
+  config.mutable_train()->mutable_joiners()->set_unnumbered(true);
+  const DownpourOptions options = DownpourOptions::FromJob(config, uint64_t{1} << 40);
+  const JobWriter writer = state.Begun(DOWNPOUR).job_writer();
+  DownpourJob job(options, writer);
+  job.AddReplica(0, absl::ZeroDuration());
+  job.AddReplica(1, absl::ZeroDuration());
+  ASSERT_OK(job.TakeStream(0, "part-0"));
+  NextWorkRequest request;
+  request.set_request(1);
+  StreamPosition* const read = request.add_stream();
+  read->set_name("part-0");
+  read->set_state("seven");
+  read->set_push(7);
+  ASSERT_OK(job.NextWork(0, request, absl::ZeroDuration()));
+  // Another replica's word on it does not count, and people are told.
+  read->set_state("no");
+  request.mutable_session()->set_worker(1);
+  ASSERT_OK(job.NextWork(1, request, absl::ZeroDuration()));
+  auto events = job.TakeEvents();
+  ASSERT_EQ(events.back().kind, "stream_not_kept");
+  EXPECT_EQ(events.back().task, "worker/1");
+  EXPECT_THAT(events.back().text, HasSubstr("stream part-0"));
+  // The next life of the coordinator knows it.
+  DownpourJob next(options, writer);
+  ASSERT_OK_AND_ASSIGN(TakeStreamReply reply, next.TakeStream(1, "part-0"));
+  EXPECT_EQ(reply.held_by(), "worker/0");
+  SessionKey session;
+  next.LeaveStreams(session, 9);
+  next.RemoveReplica(0, absl::ZeroDuration());
+  events = next.TakeEvents();
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events[0].kind, "stream_read_again");
+  EXPECT_EQ(events[0].text,
+            "stream part-0: shards have 2 pushes of what was read beyond its position, and it is "
+            "read again");
+  ASSERT_OK_AND_ASSIGN(reply, next.TakeStream(1, "part-0"));
+  EXPECT_EQ(reply.position().state(), "seven");
+  JobDescription description;
+  next.Describe(&description);
+  ASSERT_EQ(description.data().stream_size(), 1);
+  EXPECT_EQ(description.data().stream(0).taken_by(), 1u);
+  EXPECT_EQ(description.data().stream(0).state_bytes(), 5u);
+}
+
+TEST(DownpourJobTest, NumberedSamplesHaveNoStreams) {
+  testing::ReplayedState state;
+  DownpourJob job(FourBlocks(1), state.Begun(DOWNPOUR).job_writer());
+  job.AddReplica(0, absl::ZeroDuration());
+  EXPECT_THAT(job.TakeStream(0, "part-0").status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("samples have numbers")));
+}
+
 TEST(DownpourJobTest, SamplesOfAReplicaThatIsLostAreMissedByNobody) {
   testing::ReplayedState state;
   Job config;

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "coordinator/downpour/downpour_job.h"
+#include "coordinator/downpour/downpour_options.h"
 #include "coordinator/job/job_plan.h"
 #include "coordinator/job/job_record.h"
 #include "coordinator/job/job_table.h"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "coordinator/downpour/streams.h"
 #include "proto/job.pb.h"
 
 namespace monsoon {
@@ -35,6 +36,7 @@ absl::Status CheckProgress(const DownpourProgress& progress) {
       progress.blocks_done() > kMaxCount || progress.examples_done() > kMaxCount) {
     return absl::InvalidArgumentError("more is done than can be");
   }
+  RETURN_IF_ERROR(Streams::Check(progress.stream()));
   uint64_t least = progress.epochs_done();
   for (const EpochCursor& cursor : progress.epoch()) {
     if (cursor.epoch() < least || cursor.epoch() >= progress.epochs_done() + kMaxEpochsBegun) {
@@ -89,6 +91,12 @@ absl::StatusOr<ResumedProgress> ResumeProgress(const CheckpointContext& context,
   ResumedProgress resumed;
   resumed.progress.set_steps(from.steps());
   resumed.progress.set_epochs_done(from.epochs_done());
+  for (const StreamPosition& position : from.stream()) {
+    StreamPosition* const stream = resumed.progress.add_stream();
+    stream->set_name(position.name());
+    stream->set_state(position.state());
+  }
+  std::ranges::sort(*resumed.progress.mutable_stream(), {}, &StreamPosition::name);
   if (same_count && size_before == block_examples) {
     *resumed.progress.mutable_epoch() = from.epoch();
     resumed.progress.set_blocks_done(from.blocks_done());

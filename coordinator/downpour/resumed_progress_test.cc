@@ -48,6 +48,27 @@ TEST(ResumeProgressTest, BlocksCountWhereTheDataIsCutTheSame) {
   EXPECT_EQ(resumed.note, "");
 }
 
+TEST(ResumeProgressTest, StreamsGoOnWhereTheyWereHoweverTheDataIsCut) {
+  CheckpointContext context = Context();
+  for (const char* const name : {"part-1", "part-0"}) {
+    StreamPosition* const stream = context.mutable_downpour()->add_stream();
+    stream->set_name(name);
+    stream->set_state("s");
+    stream->set_worker(3);
+    stream->set_push(9);
+    stream->set_read_again(2);
+  }
+  for (const uint64_t block : {20, 10}) {
+    ASSERT_OK_AND_ASSIGN(const ResumedProgress resumed, ResumeProgress(context, 70, block));
+    ASSERT_EQ(resumed.progress.stream_size(), 2);
+    EXPECT_EQ(resumed.progress.stream(0).DebugString(), "name: \"part-0\"\nstate: \"s\"\n");
+    EXPECT_EQ(resumed.progress.stream(1).name(), "part-1");
+  }
+  context.mutable_downpour()->mutable_stream(0)->set_name("part-0");
+  EXPECT_THAT(ResumeProgress(context, 70, 20).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
+}
+
 TEST(ResumeProgressTest, NothingIsDoneInACheckpointOfABatchJob) {
   ASSERT_OK_AND_ASSIGN(const ResumedProgress resumed, ResumeProgress(CheckpointContext(), 70, 20));
   EXPECT_EQ(resumed.progress.blocks_done(), 0u);

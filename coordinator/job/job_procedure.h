@@ -89,6 +89,14 @@ class JobProcedure {
   // has by now.
   virtual absl::Status ReportEvaluation(uint32_t worker, const ReportEvaluationRequest& request,
                                         absl::Duration now) = 0;
+  // The stream of that name is the worker's, or whose it is. INVALID_ARGUMENT where it cannot be.
+  virtual absl::StatusOr<TakeStreamReply> TakeStream(uint32_t /*worker*/,
+                                                     const std::string& /*stream*/) {
+    return absl::InvalidArgumentError("the job has no streams: its samples have numbers");
+  }
+  // Before RemoveReplica: others may take the streams of this session, of whose pushes shards have
+  // so many (nothing: not known).
+  virtual void LeaveStreams(const SessionKey& /*session*/, std::optional<uint64_t> /*pushes*/) {}
   // Total steps of all replicas, lost ones included. Never goes back.
   virtual void NoteSteps(uint64_t) {}
   virtual void Tick(absl::Duration now) = 0;

@@ -202,6 +202,12 @@ JobRecord* JobTable::JobOfSession(const SessionKey& session) const {
   return known != nullptr && known->incarnation() == session.incarnation() ? *found : nullptr;
 }
 
+absl::StatusOr<JobRecord*> JobTable::JobOfOpenSession(const SessionKey& session) const {
+  JobRecord* const job = JobOfSession(session);
+  return job != nullptr && job->ledger()->IsOpen(session) ? absl::StatusOr<JobRecord*>(job)
+                                                          : SessionClosed(session);
+}
+
 bool JobTable::IsOver(const SessionKey& session) const {
   const JobRecord* const job = Lookup(session.job());
   return job != nullptr && job->state().term() == session.job_term() && job->stage() >= JOB_ENDING;
@@ -212,6 +218,12 @@ bool JobTable::Shuns(uint32_t worker, const std::string& job) const {
     const bool its_own = active->joined() ? active->id() == job : job.empty();
     return its_own ? active->excluded(worker) : active->ledger()->Find(worker) != nullptr;
   });
+}
+
+absl::Status SessionClosed(const SessionKey& session) {
+  return absl::FailedPreconditionError(absl::StrCat("session ", session.job(), "/worker/",
+                                                    session.worker(), "#", session.incarnation(),
+                                                    " is not open: join again"));
 }
 
 }  // namespace monsoon

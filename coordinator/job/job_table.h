@@ -84,6 +84,8 @@ class JobTable {
   JobRecord* JobOfWorker(uint32_t worker) const;
   // The active or ending job if `session` is one of its sessions; else null.
   JobRecord* JobOfSession(const SessionKey& session) const;
+  // The same where the session is open; FAILED_PRECONDITION says that it is not.
+  absl::StatusOr<JobRecord*> JobOfOpenSession(const SessionKey& session) const;
   // The session's job is ending, or has ended.
   bool IsOver(const SessionKey& session) const;
   // A guest that enters `job`, or "", is not to get this number.
@@ -100,5 +102,8 @@ class JobTable {
   std::vector<std::unique_ptr<JobRecord>> jobs_;
   std::vector<JobRecord*> active_;
 };
+
+// What whoever names a session that is not open is told.
+absl::Status SessionClosed(const SessionKey& session);
 
 }  // namespace monsoon

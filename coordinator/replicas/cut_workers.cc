@@ -97,6 +97,16 @@ void CutWorkers::NoteClosed(JobRecord* job, const ShardCommand& command,
   }
 }
 
+std::optional<uint64_t> CutWorkers::PushesOf(const JobRecord& job,
+                                             const DurableSession& session) const {
+  const auto found = job.figures.closed_pushes.find({session.worker(), session.incarnation()});
+  if (found == job.figures.closed_pushes.end()) {
+    return std::nullopt;
+  }
+  return std::ranges::max_element(found->second, {}, [](const auto& entry) { return entry.second; })
+      ->second;
+}
+
 void CutWorkers::EndSession(JobRecord* job, const DurableSession& session, absl::Duration now) {
   job->figures.cut.erase(session.worker());
   const auto found = job->figures.closed_pushes.find({session.worker(), session.incarnation()});

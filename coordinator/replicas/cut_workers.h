@@ -36,6 +36,8 @@ class CutWorkers {
   // What a shard that has closed a session says; once all have, an event tells where some shards
   // have pushes of it that others never got.
   void NoteClosed(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer);
+  // How many pushes of a session that is closed the shard has that has most; nothing: not known.
+  std::optional<uint64_t> PushesOf(const JobRecord& job, const DurableSession& session) const;
   void EndSession(JobRecord* job, const DurableSession& session, absl::Duration now);
 
  private:

@@ -38,12 +38,6 @@ void LeaveOut(JobRecord* job, uint32_t worker, const std::string& why) {
 constexpr uint32_t kIdleHeartbeatMs = 50;
 constexpr uint32_t kIdleHeartbeatsPerSecond = 500;
 
-absl::Status SessionClosed(const SessionKey& key) {
-  return absl::FailedPreconditionError(absl::StrCat("session ", key.job(), "/worker/", key.worker(),
-                                                    "#", key.incarnation(),
-                                                    " is not open: join again"));
-}
-
 }  // namespace
 
 // ---- heartbeats --------------------------------------------------------------
@@ -180,10 +174,7 @@ std::optional<absl::StatusOr<NextWorkReply>> Replicas::WithoutWork(const NextWor
 
 absl::Status Replicas::ReportEvaluation(const ReportEvaluationRequest& request,
                                         absl::Duration now) {
-  JobRecord* const job = jobs_.JobOfSession(request.session());
-  if (job == nullptr || !job->ledger()->IsOpen(request.session())) {
-    return SessionClosed(request.session());
-  }
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.JobOfOpenSession(request.session()));
   const std::string missing = MissingMetric(*job, request);
   if (!missing.empty()) {
     registry_->End(job, FAILED, absl::StrCat(WorkerName(request.session().worker()), ": ", missing),
@@ -199,6 +190,15 @@ absl::Status Replicas::ReportEvaluation(const ReportEvaluationRequest& request,
     CompareWithChance(job, request, now);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<TakeStreamReply> Replicas::TakeStream(const TakeStreamRequest& request) {
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.JobOfOpenSession(request.session()));
+  ASSIGN_OR_RETURN(TakeStreamReply reply,
+                   job->procedure()->TakeStream(request.session().worker(), request.stream()));
+  // Who died just now is found to be silent, and then its session is closed on all shards.
+  reply.set_patience_ms(2 * cluster_.lost_after_ms());
+  return reply;
 }
 
 void Replicas::CompareWithChance(JobRecord* job, const ReportEvaluationRequest& request,
@@ -425,6 +425,7 @@ void Replicas::EndReplica(JobRecord* job, const DurableSession& session, absl::D
     *update->mutable_session_counted()->mutable_stats() =
         job->figures.totals.Of(worker, session.incarnation());
   });
+  job->procedure()->LeaveStreams(job->ledger()->Key(session), cut_.PushesOf(*job, session));
   const uint64_t released = job->procedure()->RemoveReplica(worker, now);
   if (released > 0 && job->stage() == JOB_ACTIVE) {
     job->AddEvent(

@@ -50,6 +50,7 @@ class Replicas : public Controller {
                                                            absl::Duration now);
   // Of a session that is not over.
   absl::Status ReportEvaluation(const ReportEvaluationRequest& request, absl::Duration now);
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request);
   absl::Status ReportFailure(const ReportFailureRequest& request, absl::Duration now);
   void CloseSession(uint32_t worker, const std::string& kind, const std::string& text,
                     absl::Duration now);

@@ -477,6 +477,16 @@ absl::StatusOr<ReportEvaluationReply> Coordinator::ReportEvaluation(
   return ReportEvaluationReply();
 }
 
+absl::StatusOr<TakeStreamReply> Coordinator::TakeStream(const TakeStreamRequest& request) {
+  TakeStreamReply reply;
+  RETURN_IF_ERROR(Answer([&](Moment moment) -> absl::Status {
+    mutex_.AssertHeld();
+    ASSIGN_OR_RETURN(reply, core_.TakeStream(request, moment));
+    return absl::OkStatus();
+  }));
+  return reply;
+}
+
 absl::StatusOr<ReportFailureReply> Coordinator::ReportFailure(const ReportFailureRequest& request) {
   ReportFailureReply reply;
   RETURN_IF_ERROR(Answer([&](Moment moment) -> absl::Status {

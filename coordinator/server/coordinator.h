@@ -95,6 +95,7 @@ class Coordinator {
   absl::Status CheckSession(const SessionKey& session, const Caller& caller);
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request);
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(const ReportEvaluationRequest& request);
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request);
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request);
 
  private:

@@ -36,7 +36,7 @@ class Coordinator::Seat : public BatchSeat {
     MutexLock lock(&self.mutex_);
     while (!self.stopping_) {
       ASSIGN_OR_RETURN(const std::optional<BatchResult> result,
-                       self.core_.FinishedEvaluation(batch_));
+                       self.core_.batches().FinishedEvaluation(batch_));
       if (result) {
         return *result;
       }

@@ -35,6 +35,10 @@ void AddReplicaCalls(Coordinator* coordinator, FaultInjector* faults, CallTable*
       OfItsSession(coordinator, [=](const ReportEvaluationRequest& request) {
         return coordinator->ReportEvaluation(request);
       }));
+  calls->Add<TakeStreamRequest>("/monsoon.ReplicaService/TakeStream", faults,
+                                OfItsSession(coordinator, [=](const TakeStreamRequest& request) {
+                                  return coordinator->TakeStream(request);
+                                }));
   calls->Add<ReportFailureRequest>(
       "/monsoon.ReplicaService/ReportFailure", faults,
       OfItsSession(coordinator, [=](const ReportFailureRequest& request) {

@@ -17,4 +17,7 @@ absl::Status ApplyToBatch(const StateUpdate& update, DurableJob* job);
 // What Downpour SGD and Sandblaster have done.
 absl::Status ApplyToProcedures(const StateUpdate& update, DurableJob* job);
 
+// Of Downpour SGD, streams that programs read.
+absl::Status ApplyToStreams(const StateUpdate& update, DownpourState* downpour);
+
 }  // namespace monsoon::internal

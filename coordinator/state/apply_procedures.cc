@@ -27,6 +27,9 @@ absl::Status Begin(const StateUpdate& update, DurableJob* job) {
     *downpour->mutable_epoch() = resumed.epoch();
     downpour->set_blocks_done(resumed.blocks_done());
     downpour->set_examples_done(resumed.examples_done());
+    for (const StreamPosition& position : resumed.stream()) {
+      *downpour->add_stream()->mutable_position() = position;
+    }
   }
   return absl::OkStatus();
 }
@@ -214,6 +217,10 @@ absl::Status ApplyToDownpour(const StateUpdate& update, DownpourState* downpour)
       replica->set_no_more_samples(true);
       return absl::OkStatus();
     }
+    case StateUpdate::kStreamTaken:
+    case StateUpdate::kStreamRead:
+    case StateUpdate::kStreamsLeft:
+      return ApplyToStreams(update, downpour);
     default:
       return absl::FailedPreconditionError("not of Downpour SGD");
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/memory/aligned_floats.h"
 #include "common/memory/float_arena.h"
 #include "ps_server/client/kept_rows.h"
@@ -42,6 +43,8 @@ class KeptBytes {
   }
   float weight() const { return weight_; }
   float part() const { return part_; }
+  void set_patience(absl::Duration patience) { patience_ = patience; }
+  absl::Duration patience() const { return patience_; }
   void set_absent(std::vector<uint32_t> absent) { absent_ = std::move(absent); }
   const std::vector<uint32_t>& absent() const { return absent_; }
 
@@ -74,6 +77,7 @@ class KeptBytes {
   size_t size_ = 0;
   float weight_ = 1;
   float part_ = 1;
+  absl::Duration patience_;
   std::vector<uint32_t> absent_;  // as PushRequest.absent
   std::shared_ptr<const KeptRows> rows_;
   std::span<const std::byte> elsewhere_;

@@ -289,6 +289,7 @@ class ShardedParameterClient final : public ParameterClient {
       encoder_.UseEncoded(gradient.encoded, gradient.absent);
     }
     encoder_.set_weight(gradient.weight, gradient.part);
+    encoder_.set_patience(gradient.patience);
   }
 
   // Push; with a target, the acknowledgements bring the parameters.

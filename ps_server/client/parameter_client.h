@@ -175,6 +175,7 @@ struct GradientView {
   std::shared_ptr<const void> owner;
   float weight = 1;                   // as PushRequest.weight, finite and above 0
   float part = 1;                     // as PushRequest.part, in (0, 1]
+  absl::Duration patience;            // as PushRequest.patience_ms
   std::span<const RowGradient> rows;  // of tables, beside the vector
   // Tensors without any gradient, as PushRequest.absent, rising: what the floats hold of them
   // counts nothing.

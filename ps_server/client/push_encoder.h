@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/codec/tensor_codec.h"
 #include "common/model/fragment_map.h"
 #include "common/model/shard_map.h"
@@ -52,8 +53,10 @@ class PushEncoder {
     weight_ = weight;
     part_ = part;
   }
+  void set_patience(absl::Duration patience) { patience_ = patience; }
   float weight() const { return weight_; }
   float part() const { return part_; }
+  absl::Duration patience() const { return patience_; }
   // Numbers of the tensors that it says to be absent.
   const std::vector<uint32_t>& absent() const { return absent_; }
 
@@ -96,6 +99,7 @@ class PushEncoder {
   uint32_t fragment_ = 0;
   float weight_ = 1;
   float part_ = 1;
+  absl::Duration patience_;
   std::vector<uint32_t> absent_;
   std::span<const float> gradient_;   // FLOAT32, whole
   std::span<const std::byte> given_;  // encoded by the pusher

@@ -52,6 +52,7 @@ void PushWindows::Keep(const FetchMarks& base, const std::shared_ptr<const void>
     copied_bytes_ += stays ? 0 : bytes.size();
     auto kept = stays ? std::make_shared<KeptBytes>(bytes, owner) : unfilled_.back();
     kept->set_weight(encoder_.weight(), encoder_.part());
+    kept->set_patience(encoder_.patience());
     kept->set_absent(encoder_.absent());
     kept->set_rows(rows_.empty() ? nullptr : rows_[i]);
     shards_[i].window.Add(std::move(kept));
@@ -87,6 +88,7 @@ RequestMaker::KeptPush PushWindows::RequestOf(uint32_t index, const ReplayWindow
           .base = shard.base[i],
           .weight = push.bytes->weight(),
           .part = push.bytes->part(),
+          .patience = push.bytes->patience(),
           .absent = push.bytes->absent(),
           .keep = std::move(keep)};
 }

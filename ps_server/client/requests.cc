@@ -1,6 +1,7 @@
 #include "ps_server/client/requests.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/xxh3.h"
@@ -57,6 +58,12 @@ void ForEachGroup(const ShardMap& map, uint32_t shard, uint64_t stripe_bytes, Vi
 
 uint32_t StripeBytes(const ShardMap& map, uint32_t shard, uint32_t stripe) {
   return static_cast<uint32_t>(map.stripe(shard, stripe).size() * sizeof(float));
+}
+
+// Where there is none at all the shards are told that, too.
+uint32_t Milliseconds(absl::Duration patience) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(absl::ToInt64Milliseconds(patience), 1,
+                                                   std::numeric_limits<int32_t>::max()));
 }
 
 }  // namespace
@@ -122,6 +129,7 @@ const RequestMaker::ShardRequests& RequestMaker::Push(
                   .bytes = encoder.ShardBytes(shard),
                   .weight = encoder.weight(),
                   .part = encoder.part(),
+                  .patience = encoder.patience(),
                   .absent = encoder.absent()};
     if (!base.shard.empty()) {
       push.base = base.shard[shard];
@@ -139,6 +147,7 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
   push->set_then_fetch(then_fetch);
   push->set_weight(kept.weight);
   push->set_part(kept.part < 1 ? kept.part : 0);
+  push->set_patience_ms(options_.rounds ? Milliseconds(kept.patience) : 0);
   push->mutable_absent()->Assign(kept.absent.begin(), kept.absent.end());
   push->set_fetch_format(then_fetch ? options_.fetch_format : FLOAT32);
   const FragmentMap& fragments = options_.fragments;

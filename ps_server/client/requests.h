@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "common/model/shard_map.h"
 #include "common/transport/frame/exchange.h"
 #include "proto/tensor.pb.h"
@@ -54,6 +55,7 @@ class RequestMaker {
     std::span<const StripeMark> base;
     float weight = 1;
     float part = 1;
+    absl::Duration patience;
     std::span<const uint32_t> absent;
     // Where `bytes` are to be kept; null: they need not be, or are already.
     std::shared_ptr<KeptBytes> keep;

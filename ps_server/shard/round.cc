@@ -32,7 +32,10 @@ std::vector<int16_t> Exponents(std::span<const float> parameters) {
 }  // namespace
 
 RoundRule RoundRule::From(const Rounds& rounds, const Clock* clock) {
-  return {rounds.quorum(), absl::Seconds(rounds.grace_seconds()), clock};
+  return {.quorum = rounds.quorum(),
+          .adaptive_share = static_cast<float>(rounds.adaptive_share()),
+          .grace = absl::Seconds(rounds.grace_seconds()),
+          .clock = clock};
 }
 
 absl::Status Round::Add(const Push& push, std::span<const float> parameters, absl::Duration now,
@@ -73,8 +76,12 @@ absl::Status Round::Add(const Push& push, std::span<const float> parameters, abs
   member.weight += push.weight;
   member.whole += static_cast<double>(push.weight) * push.part;
   ++pushes_;
-  if (rule.quorum > 0 && !quorum_since_.has_value() && Learners() >= rule.quorum) {
-    quorum_since_ = now;
+  if (rule.quorum > 0 && Learners() >= rule.quorum) {
+    quorum_since_ = std::min(quorum_since_, now);
+  }
+  if (rule.adaptive_share > 0 && push.patience > absl::ZeroDuration()) {
+    awaited_at_ns_ = std::min(awaited_at_ns_,
+                              absl::ToInt64Nanoseconds(now + rule.adaptive_share * push.patience));
   }
   return absl::OkStatus();
 }
@@ -93,10 +100,8 @@ bool Round::HasQuorum(const RoundRule& rule, absl::Duration now) {
   if (rule.quorum == 0 || Learners() < rule.quorum) {
     return false;
   }
-  if (!quorum_since_.has_value()) {
-    quorum_since_ = now;  // a restored one's
-  }
-  return now - *quorum_since_ >= rule.grace;
+  quorum_since_ = std::min(quorum_since_, now);  // of a restored one
+  return now - quorum_since_ >= rule.grace || absl::ToInt64Nanoseconds(now) >= awaited_at_ns_;
 }
 
 float Round::Close(std::span<const float> parameters, std::span<float> out) {
@@ -110,7 +115,8 @@ float Round::Close(std::span<const float> parameters, std::span<float> out) {
   std::ranges::fill(sum_, 0);
   members_.clear();
   pushes_ = 0;
-  quorum_since_.reset();
+  quorum_since_ = absl::InfiniteDuration();
+  awaited_at_ns_ = INT64_MAX;
   return static_cast<float>(whole / weight);
 }
 

@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -33,7 +32,8 @@ class Rounds;
 
 // Of a job with rounds.
 struct RoundRule {
-  uint32_t quorum = 0;  // 0: all whose session is open
+  uint32_t quorum = 0;       // 0: all whose session is open
+  float adaptive_share = 0;  // Rounds.adaptive_share; 0: the grace is always the same
   absl::Duration grace = absl::ZeroDuration();
   const Clock* clock = nullptr;
 
@@ -60,9 +60,10 @@ class Round {
   struct Push {
     SessionId session;
     uint64_t sequence = 0;
-    float weight = 1;   // above 0
-    float damping = 1;  // of the difference, not of its weight
-    float part = 1;     // as PushRequest.part
+    float weight = 1;         // above 0
+    float damping = 1;        // of the difference, not of its weight
+    float part = 1;           // as PushRequest.part
+    absl::Duration patience;  // as PushRequest.patience_ms; zero: not known
     std::span<const float> difference;
   };
   // Adds weight * damping * difference. InvalidArgument, and nothing is added, where a product
@@ -73,7 +74,9 @@ class Round {
 
   bool empty() const { return members_.empty(); }
   const std::map<SessionId, Member>& members() const { return members_; }
-  // The quorum is there, and its grace over.
+  // The quorum is there, and its grace over: that of the rule, or less where one of the members
+  // goes on only for so long (Decoupled DiLoCo's equation 3, with the time since its difference
+  // came in the place of that of the quorum).
   bool HasQuorum(const RoundRule& rule, absl::Duration now);
 
   // The mean to `out`; the round is empty after it, for the next one to begin. Returns the mean
@@ -94,7 +97,9 @@ class Round {
   const std::span<int64_t> sum_;
   std::map<SessionId, Member> members_;
   uint64_t pushes_ = 0;
-  std::optional<absl::Duration> quorum_since_;
+  // The end of time: it is not there, or nobody awaits it.
+  absl::Duration quorum_since_ = absl::InfiniteDuration();
+  int64_t awaited_at_ns_ = INT64_MAX;  // by the first of the members
 };
 
 }  // namespace monsoon

@@ -54,6 +54,38 @@ TEST(RoundTest, TheMeanIsWeighted) {
   EXPECT_THAT(test.Close(), Each(5.0f));  // alone, whatever its weight
 }
 
+// Equation 3 of Decoupled DiLoCo, from when each difference has come.
+TEST(RoundTest, TheGraceEndsBeforeAMemberWouldWait) {
+  const RoundRule rule{.quorum = 2, .adaptive_share = 0.5f, .grace = absl::Seconds(10)};
+  const std::vector<float> one(16, 1.0f);
+  const auto add = [&](TestRound* test, uint32_t worker, absl::Duration now,
+                       absl::Duration patience) {
+    ASSERT_OK(test->round.Add(
+        {.session = {worker, 1}, .sequence = 1, .patience = patience, .difference = one},
+        test->parameters, now, rule));
+  };
+  TestRound test(16);
+  add(&test, 0, kNow, absl::Seconds(8));                              // until kNow + 4 s
+  EXPECT_FALSE(test.round.HasQuorum(rule, kNow + absl::Seconds(5)));  // it is alone
+  add(&test, 1, kNow + absl::Seconds(1), absl::Seconds(20));
+  EXPECT_FALSE(test.round.HasQuorum(rule, kNow + absl::Milliseconds(3999)));
+  EXPECT_TRUE(test.round.HasQuorum(rule, kNow + absl::Seconds(4)));
+  test.Close();
+  // The next round knows nothing of that; one that is asked for nothing has the whole grace.
+  add(&test, 0, kNow, absl::ZeroDuration());
+  add(&test, 1, kNow, absl::Seconds(1000));
+  EXPECT_FALSE(test.round.HasQuorum(rule, kNow + absl::Milliseconds(9999)));
+  EXPECT_TRUE(test.round.HasQuorum(rule, kNow + absl::Seconds(10)));
+  // Without a share nobody's patience counts.
+  TestRound fixed(16);
+  RoundRule plain = rule;
+  plain.adaptive_share = 0;
+  ASSERT_OK(fixed.round.Add({.session = {0, 1}, .patience = absl::Seconds(1), .difference = one},
+                            fixed.parameters, kNow, plain));
+  ASSERT_OK(fixed.Add(1, 1.0f, one, plain));
+  EXPECT_FALSE(fixed.round.HasQuorum(plain, kNow + absl::Seconds(9)));
+}
+
 TEST(RoundTest, DampingIsOfTheDifferenceAlone) {
   TestRound test(16);
   const std::vector<float> four(16, 4.0f);

@@ -123,6 +123,7 @@ PushVerdict SlicePushes::PushRecordOf(const PushRequest& request, const PushReco
                     content.values,
                     request.weight() == 0 ? 1.0f : request.weight(),
                     request.part() == 0 ? 1.0f : request.part(),
+                    absl::Milliseconds(request.patience_ms()),
                     TensorCodec::CarriesStatistics(record.format()),
                     {request.absent().data(), static_cast<size_t>(request.absent_size())},
                     std::nullopt,

@@ -187,6 +187,7 @@ absl::Status Stripe::JoinRound(const Push& push, double damping) {
                       .weight = push.weight,
                       .damping = static_cast<float>(damping),
                       .part = push.part,
+                      .patience = push.patience,
                       .difference = push.gradient},
                      parameters_, options_.rounds->clock->Now(), *options_.rounds);
 }

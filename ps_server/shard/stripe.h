@@ -88,6 +88,8 @@ class Stripe {
     float weight = 1;
     // As PushRequest.part, in (0, 1].
     float part = 1;
+    // As PushRequest.patience_ms.
+    absl::Duration patience;
     // What the gradient has of statistics: values, or what is to be subtracted from them.
     bool statistic_values = true;
     // As PushRequest.absent, of other stripes' tensors too; not with rounds.

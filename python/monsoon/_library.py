@@ -48,6 +48,11 @@ class StepInfo(c.Structure):
                 ("absent_count", c.c_size_t)]
 
 
+class Stream(c.Structure):
+    _fields_ = [("was_read", c.c_int), ("state", c.c_void_p), ("bytes", c.c_size_t),
+                ("worker", c.c_uint32), ("push", c.c_uint64), ("read_again", c.c_uint64)]
+
+
 class Metric(c.Structure):
     _fields_ = [("name", c.c_char_p), ("value", c.c_double)]
 
@@ -88,6 +93,9 @@ SIGNATURES = {
     "monsoon_fetch_rows":
         (c.c_int, [c.c_void_p, c.c_size_t, _ROWS, c.c_size_t, _FLOATS, _EVENT]),
     "monsoon_push_rows": (c.c_int, [c.c_void_p, c.c_size_t, _ROWS, c.c_size_t, _FLOATS]),
+    "monsoon_take_stream": (c.c_int, [c.c_void_p, c.c_char_p, _EVENT]),
+    "monsoon_taken_stream": (Stream, [c.c_void_p]),
+    "monsoon_note_position": (c.c_int, [c.c_void_p, c.c_char_p, c.c_char_p, c.c_size_t]),
     "monsoon_report_evaluation":
         (c.c_int, [c.c_void_p, c.POINTER(Metric), c.c_size_t, c.c_char_p, _EVENT]),
     "monsoon_report_divergence": (c.c_int, [c.c_void_p, c.c_char_p, _EVENT]),

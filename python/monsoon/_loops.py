@@ -6,6 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 from .errors import InvalidArgument
+from .streams import Kept
 
 if TYPE_CHECKING:
     from .training import Training
@@ -56,15 +57,19 @@ class Blocks(_Loop):
 class Steps(_Loop):
     """As Job.steps."""
 
-    def __init__(self, ready: Callable[[], "Training"], data: Iterable[Any]) -> None:
+    def __init__(self, ready: Callable[[], "Training"], data: Iterable[Any],
+                 state: Optional[str] = None, state_of: Any = None) -> None:
         super().__init__(ready)
         self._data = data
+        self._kept = None if state is None else Kept(state, data if state_of is None else state_of)
         self._items: Iterator[Any] = iter(())
         self._ahead: List[Any] = []
 
     def _begun(self) -> "Training":
         if self._training is None:
-            super()._begun()
+            training = super()._begun()
+            if self._kept is not None:
+                self._kept = training.keep(self._kept)
             self._items = iter(self._data)
         assert self._training is not None
         return self._training
@@ -84,6 +89,8 @@ class Steps(_Loop):
         self._begun()
         if not self._ahead:
             self._ahead += itertools.islice(self._items, 1)
+            if self._ahead and self._kept is not None:
+                self._kept.read()
         return bool(self._ahead)
 
 

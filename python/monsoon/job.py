@@ -160,17 +160,17 @@ class Job(Follows):
         the loader was left before its end."""
         yield from self._ready().epochs()
 
-    def steps(self, data: Iterable[Any], batch: Optional[int] = None) -> Iterator[Any]:
-        """Items of `data`, each a batch of (about) `batch` samples of a stream whose length
-        nobody knows, until `data` and those of all other programs end, or the job does.
-
-        A step that was counted is counted once. What this program has read and not counted when
-        it dies is read again by nobody.
-        """
+    def steps(self, data: Iterable[Any], batch: Optional[int] = None, *,
+              state: Optional[str] = None, state_of: Any = None) -> Iterator[Any]:
+        """Items of `data`, each a batch of (about) `batch` samples of a stream whose length nobody
+        knows, until `data` and those of all other programs end, or the job does.
+        state: a name for this stream ("part-0"), under which the job keeps state_dict() of `data`,
+        or of `state_of`, as of what was pushed; whoever reads it next goes on there, by
+        load_state_dict(). Without it nobody reads again what a program that dies had read."""
         if self._examples is not None:
             raise errors.InvalidArgument(f"the job has {self._examples} numbered samples; steps() "
                                          "is for data of unknown length")
-        return Steps(lambda: self._ready(None, batch), data)
+        return Steps(lambda: self._ready(None, batch), data, state, state_of)
 
     @staticmethod
     def accumulate(batches: Iterable[Any], every: int) -> Iterator[Tuple[Any, bool]]:

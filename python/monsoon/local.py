@@ -33,6 +33,8 @@ class Rounds:
     quorum: a round ends `grace` seconds after the differences of so many programs are in it,
     or when those of all are. 0: all, which is synchronous DiLoCo.
     grace: seconds, at most 3600; with a quorum only. Who comes later is in the next round.
+    adaptive: 0 to 1; a round ends sooner, after that share of the time for which those who are in
+    it go on without it. With fragments, else programs wait for their round at once. 0: no sooner.
 
     >>> Rounds(quorum=1, grace=2.0).text()
     {'quorum': 1, 'grace_seconds': 2.0}
@@ -40,6 +42,7 @@ class Rounds:
 
     quorum: int = 0
     grace: float = 0.0
+    adaptive: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.quorum, bool) or not isinstance(self.quorum, numbers.Integral) or not (
@@ -48,11 +51,15 @@ class Rounds:
         if _finite("grace", self.grace, 3600) > 0 and self.quorum == 0:
             raise InvalidArgument(f"grace is {self.grace!r}; a round of all programs has nobody "
                                   "to wait for: say quorum too, as in Rounds(quorum=1, grace=2.0)")
+        if _finite("adaptive", self.adaptive, 1) > 0 and self.grace == 0:
+            raise InvalidArgument(f"adaptive is {self.adaptive!r}; say the longest grace too, as "
+                                  "in Rounds(quorum=1, grace=10.0, adaptive=0.9)")
 
     def text(self) -> Dict[str, Any]:
         """The `rounds` of the job file."""
         return {**({"quorum": int(self.quorum)} if self.quorum else {}),
-                **({"grace_seconds": float(self.grace)} if self.grace else {})}
+                **({"grace_seconds": float(self.grace)} if self.grace else {}),
+                **({"adaptive_share": float(self.adaptive)} if self.adaptive else {})}
 
 
 @dataclasses.dataclass(frozen=True)

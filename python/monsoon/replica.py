@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy
 
-from . import _library, errors
+from . import _join_options, _library, errors
 from .layout import Layout
 
 
@@ -40,6 +40,15 @@ class Batch(NamedTuple):
 
     samples: numpy.ndarray
     epoch: int
+
+
+class Stream(NamedTuple):
+    """How far a stream was read (monsoon_stream); state None: nobody has told."""
+
+    state: Optional[bytes]
+    worker: int
+    push: int
+    read_again: int
 
 
 class _Memory:
@@ -79,8 +88,8 @@ class Replica:
         self._lib = _library.load()
         self._memory: Optional[_Memory] = None
         handle = c.c_void_p()
-        options, _kept = _options(coordinator, job, layout, create, log_file, connect_timeout_s,
-                                  halves, replay_window)
+        options, _kept = _join_options.make(coordinator, job, layout, create, log_file,
+                                            connect_timeout_s, halves, replay_window)
         code = _library.INTERRUPTED
         while code == _library.INTERRUPTED:
             code = self._lib.monsoon_join(c.byref(options), c.byref(handle))
@@ -212,6 +221,19 @@ class Replica:
         if code != 0:
             raise errors.of_code(code, self._message())
 
+    def take_stream(self, name: str) -> Stream:
+        """Takes the stream of this name, which nobody else gets while the session is open."""
+        self._finish(self._lib.monsoon_take_stream(self._checked(), name.encode(), self._to_event))
+        told = self._lib.monsoon_taken_stream(self._handle)
+        state = c.string_at(told.state, told.bytes) if told.was_read else None
+        return Stream(state, int(told.worker), int(told.push), int(told.read_again))
+
+    def note_position(self, name: str, state: bytes) -> None:
+        """How far of the stream the batches have read that the next step counts."""
+        code = self._lib.monsoon_note_position(self._checked(), name.encode(), state, len(state))
+        if code != 0:
+            raise errors.of_code(code, self._message())
+
     def report_evaluation(self, metrics: Mapping[str, float],
                           failure: Optional[str] = None) -> Event:
         """The answer to EVALUATE; with `failure` the job fails with that message."""
@@ -262,27 +284,3 @@ class Replica:
 
 def _pointer(array: numpy.ndarray, kind: Any) -> Any:
     return c.cast(array.ctypes.data, c.POINTER(kind))
-
-
-def _options(coordinator: str, job: str, layout: Layout, create: bool, log_file: Optional[str],
-             connect_timeout_s: float, halves: bool, replay_window: int
-             ) -> Tuple[_library.JoinOptions, List[Any]]:
-    """The structure, and what its pointers point at."""
-    kept: List[Any] = []
-    tensors = (_library.Tensor * len(layout.entries))()
-    for tensor, entry in zip(tensors, layout.entries):
-        shape = (c.c_uint64 * max(1, len(entry.shape)))(*entry.shape)
-        aliases = (c.c_char_p * max(1, len(entry.aliases)))(*(a.encode() for a in entry.aliases))
-        kept += [shape, aliases]
-        tensor.name, tensor.dimensions = entry.name.encode(), len(entry.shape)
-        tensor.shape = c.cast(shape, c.POINTER(c.c_uint64))
-        tensor.kind, tensor.alias_count = int(entry.kind), len(entry.aliases)
-        tensor.aliases = c.cast(aliases, c.POINTER(c.c_char_p))
-    options = _library.JoinOptions(
-        size=c.sizeof(_library.JoinOptions), coordinator=coordinator.encode(), job=job.encode(),
-        tensors=tensors, tensor_count=len(layout.entries), only_enter=not create,
-        sidecar=_library.sidecar(), log_file=None if log_file is None else log_file.encode(),
-        connect_timeout_ms=max(1, int(connect_timeout_s * 1000)),
-        tables=layout.tables_text.encode() or None, format=int(halves),
-        replay_window_bytes=replay_window)
-    return options, kept + [tensors]

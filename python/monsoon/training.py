@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from typing import Any, Iterator, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterator, Mapping, Optional, Sequence
 
 from . import _figures, _health, errors, evaluation
 from ._draws import Draws
@@ -14,6 +14,7 @@ from ._place import Place
 from .local import Local
 from .replica import GO, Batch, Event, EventKind
 from .several import name_of
+from .streams import Kept
 from .tables import Rows, Table
 
 # A loss that is a tensor is read so often: reading waits for the device.
@@ -32,6 +33,8 @@ class Training:
         self.rows = Rows(replica, tables, model)
         # Of a loader, in whose queues some of what was drawn may lie.
         self.loader_pass: Optional[Pass] = None
+        self._kept: Dict[str, Kept] = {}  # streams, by name
+        self._stream: Optional[Kept] = None  # that of the loop
         self.ended = False
         self.place: Optional[Place] = None  # where a schedule goes by it
         self.epoch = 0
@@ -95,11 +98,23 @@ class Training:
         and has not counted is counted, with the gradient as it is. A loop that was left early
         gets what it has not counted once more."""
         before, self.loader_pass = self.loader_pass, loader_pass
+        self._stream = None
         if before is not None and before.is_over and self.draws.in_hand and not self.ended:
             outside = self._stepped_outside
             self.step(None, self.draws.in_hand, 0, None, None, outside or not self._has_gradient())
             self._stepped_outside = outside
         self.draws.deliver_again()
+
+    def keep(self, stream: Kept) -> Kept:
+        """The loop that begins reads this stream, whose position the job keeps. One that an earlier
+        loop here has read goes on as it stands."""
+        known = self._kept.setdefault(stream.name, stream)
+        if known is stream:
+            stream.begin(self.replica, self.replica.job_id)
+        else:
+            known.again()
+        self._stream = known
+        return known
 
     def _has_gradient(self) -> bool:
         """Whether a backward came after the last step. Asked where a pass ends."""
@@ -161,6 +176,8 @@ class Training:
             loss = self._read(loss)
             count = self.draws.count(batches)
             self.discarded += batches - count
+            if self._stream is not None:
+                self._stream.count(self.replica, batches)
             if count:
                 if self.place is not None:
                     programs = self.replica.stats().get("replicas", 1)

@@ -32,6 +32,7 @@ class FakeJob:
         self.unnumbered = "unnumbered: true" in text
         self.epoch, self.given, self.counted = 0, 0, 0
         self.released = []
+        self.streams = {}  # name: state
         self.ended = False
         self.done = []  # samples that counted
 
@@ -76,6 +77,7 @@ class FakeReplica:
         self.parameters, self.gradient, self.evaluated = (
             numpy.zeros(size, numpy.float32) for _ in range(3))
         self.base, self.row_gradients = None, []
+        self.taken, self.noted = "", {}
         self.since, self.told_steps = 0, 0  # since the last exchange; 0: the job's
         self.pending = None  # the event and batch that monsoon_wait goes on with
 
@@ -107,6 +109,7 @@ class FakeLibrary:
         self.error = b""
         self.lost_draw, self.row_events, self.finishing = 0, [], []
         self.refuses, self.reports_again = False, False  # differences that are not finite; sessions
+        self.stream_push, self.stream_again = 5, 0
         self.told_steps, self.differences = [], []  # the latter: how many steps each has had
 
     def _begin(self, name):
@@ -240,6 +243,27 @@ class FakeLibrary:
         replica.drawn.append(given)
         return self._tell("draw", replica, event, GO, batch=batch, samples=given)
 
+    def monsoon_take_stream(self, handle, name, event):
+        code, replica = self._begin("take_stream"), self._replica(handle)
+        if code:
+            return code
+        replica.taken = name.decode()
+        return self._tell("take_stream", replica, event, GO)
+
+    def monsoon_taken_stream(self, handle):
+        replica = self._replica(handle)
+        state = replica.job.streams.get(replica.taken)
+        if state is None:
+            return _library.Stream()
+        replica.state = c.create_string_buffer(state, len(state))
+        return _library.Stream(1, c.addressof(replica.state), len(state), 3, self.stream_push,
+                               self.stream_again)
+
+    def monsoon_note_position(self, handle, name, state, size):
+        code = self._begin("note_position")
+        self._replica(handle).noted[name.decode()] = state[:size]
+        return code
+
     def monsoon_no_more_samples(self, handle, event):
         replica = self._replica(handle)
         replica.job.ended = True
@@ -289,9 +313,10 @@ class FakeLibrary:
         if discarded:
             job.released = counted + replica.drawn + job.released
             replica.drawn = []
-            replica.row_gradients = []
+            replica.row_gradients, replica.noted = [], {}
             replica.land()
             return self._tell("step", replica, event, kind, 1, 1)
+        job.streams.update(replica.noted)
         for batch in counted:
             job.count(batch)
         for table, row, row_gradient in replica.row_gradients:

@@ -105,6 +105,7 @@ def test_every_wire_format_has_a_name():
 @pytest.mark.parametrize("message, field, make", [
     ("Rounds", "quorum", lambda value: ms.Rounds(quorum=int(value))),
     ("Rounds", "grace_seconds", lambda value: ms.Rounds(quorum=1, grace=value)),
+    ("Rounds", "adaptive_share", lambda value: ms.Rounds(quorum=1, grace=2, adaptive=value)),
     ("Fragments", "count", lambda value: ms.Fragments(int(value))),
     ("LocalSteps", "steps", lambda value: ms.Local(None, every=int(value))),
     ("LocalSteps", "mixing", lambda value: ms.Local(None, mixing=value)),

@@ -92,11 +92,13 @@ def test_rounds_of_all_programs():
     assert flat("""downpour { local { steps: 50 } rounds { }
         optimizer { nesterov { rate: 0.7 momentum: 0.9 } } }""") in flat(text(optimizer=local))
     assert repr(local) == ("Local(NoneType, every=50, outer=Nesterov(lr=0.7, momentum=0.9), "
-                           "rounds=Rounds(quorum=0, grace=0.0))")
+                           "rounds=Rounds(quorum=0, grace=0.0, adaptive=0.0))")
 
 
 @pytest.mark.parametrize("rounds, weight, reference, expected", [
     (ms.Rounds(quorum=1, grace=2), None, None, "} rounds { quorum: 1 grace_seconds: 2.0 }"),
+    (ms.Rounds(quorum=1, grace=2, adaptive=0.9), None, None,
+     "} rounds { quorum: 1 grace_seconds: 2.0 adaptive_share: 0.9 }"),
     (ms.Rounds(quorum=3), "tokens", None, "weight: TOKENS } rounds { quorum: 3 }"),
     (ms.Rounds(), None, 5, "weight_reference: 5.0 } rounds { }"),
     (None, "steps", 100, "weight: STEPS weight_reference: 100.0 }"),

@@ -36,6 +36,9 @@ class MutableClient : public ReplicaClient {
       const ReportEvaluationRequest& request) override {
     return muted_() ? Lost() : client_->ReportEvaluation(request);
   }
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
+    return muted_() ? Lost() : client_->TakeStream(request);
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
     return muted_() ? Lost() : client_->ReportFailure(request);
   }

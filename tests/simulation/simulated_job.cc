@@ -98,6 +98,7 @@ void MakeDifferences(World* world, bool in_rounds, Downpour* downpour) {
     if (dice.Once(2)) {
       rule.set_quorum(1 + dice.Below(static_cast<uint32_t>(world->cluster.worker_size())));
       rule.set_grace_seconds(0.05 * dice.Below(5));
+      rule.set_adaptive_share(rule.grace_seconds() > 0 && dice.Once(2) ? 0.9 : 0);
     }
     if (dice.Once(2)) {
       downpour->mutable_optimizer()->mutable_momentum()->set_rate(0.7);

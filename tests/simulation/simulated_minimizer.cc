@@ -65,7 +65,7 @@ class Minimizer : public BatchSeat {
     }));
     while (!life_.over()) {
       ASSIGN_OR_RETURN(const std::optional<BatchResult> result,
-                       coordinator_->core().FinishedEvaluation(batch_));
+                       coordinator_->core().batches().FinishedEvaluation(batch_));
       if (result.has_value()) {
         return *result;
       }

@@ -220,6 +220,13 @@ class SimulatedProgram::Life {
     fields.Number(1.0);
     fields.Number(uint32_t{0});  // gradients of rows
     fields.Number(uint32_t{0});  // tensors without a gradient
+    // A stream of its own, of which each step has read one item.
+    session_steps_ += count;
+    fields.Number(uint32_t{count > 0 ? 1u : 0u});
+    if (count > 0) {
+      fields.String(absl::StrCat("of ", guest_));
+      fields.String(absl::StrCat(session_steps_));
+    }
     return Ask(kind, fields.bytes());
   }
 
@@ -234,6 +241,7 @@ class SimulatedProgram::Life {
     kind_ = figures.kind;
     if (figures.discarded != 0) {
       batches_.clear();
+      session_steps_ = 0;
     }
     const auto leased = fields.Number<uint32_t>();
     for (uint32_t i = 0; i < leased; ++i) {
@@ -283,6 +291,7 @@ class SimulatedProgram::Life {
   uint32_t kind_ = MONSOON_GO;
   std::deque<uint32_t> batches_;  // their samples
   uint64_t steps_ = 0;
+  uint64_t session_steps_ = 0;  // of the session that is there
   bool finishes_ = false;
   std::string how_;  // it ended
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
 #include "coordinator/replicas/entering.h"
@@ -76,6 +77,13 @@ void SimulatedReplicaClient::NoteDone(const NextWorkRequest& request) {
                                   << request.session().ShortDebugString();
     book.blocks.try_emplace(block, last);
   }
+  for (const StreamPosition& position : request.stream()) {
+    uint64_t step = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(position.state(), &step));
+    ASSERT_LE(world_->counting ? PushOfStep(book, step) : position.push(), acknowledged)
+        << "stream \"" << position.name() << "\" is said to be read to step " << step
+        << " too early: " << request.session().ShortDebugString();
+  }
 }
 
 // Where each push tells how many steps it brings.
@@ -85,10 +93,14 @@ uint64_t SimulatedReplicaClient::LastPush(const SessionBook& book, const BlockNu
   if (leased == book.leased.end()) {
     return UINT64_MAX;
   }
+  return PushOfStep(book, leased->second);
+}
+
+uint64_t SimulatedReplicaClient::PushOfStep(const SessionBook& book, uint64_t step) {
   uint64_t steps = 0;
   for (size_t i = 0; i < book.steps.size(); ++i) {
     steps += book.steps[i];
-    if (steps >= leased->second) {
+    if (steps >= step) {
       return i + 1;
     }
   }
@@ -134,6 +146,12 @@ absl::StatusOr<ReportEvaluationReply> SimulatedReplicaClient::ReportEvaluation(
         return status.ok() ? absl::StatusOr<ReportEvaluationReply>(ReportEvaluationReply())
                            : status;
       });
+}
+
+absl::StatusOr<TakeStreamReply> SimulatedReplicaClient::TakeStream(
+    const TakeStreamRequest& request) {
+  return Call<TakeStreamReply>(
+      [request](CoordinatorCore& core, Moment now) { return core.TakeStream(request, now); });
 }
 
 absl::StatusOr<ReportFailureReply> SimulatedReplicaClient::ReportFailure(

@@ -29,6 +29,7 @@ class SimulatedReplicaClient final : public ReplicaClient {
   absl::StatusOr<NextWorkReply> NextWork(const NextWorkRequest& request) override;
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(
       const ReportEvaluationRequest& request) override;
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override;
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override;
 
   // The newest heartbeat, for people.
@@ -39,6 +40,8 @@ class SimulatedReplicaClient final : public ReplicaClient {
   absl::StatusOr<Reply> Call(std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call);
   void NoteDone(const NextWorkRequest& request);
   static uint64_t LastPush(const SessionBook& book, const BlockNumber& block);
+  // The push that brings the session's step of this number.
+  static uint64_t PushOfStep(const SessionBook& book, uint64_t step);
   void NoteLeases(const SessionKey& session, const NextWorkReply& reply);
 
   World* const world_;

@@ -9,6 +9,8 @@
 //                                     <--  kEvent, with batches that are leased; or kError
 //   kFetchRows: table, rows           -->
 //                                     <--  kRows: their values; or kError
+//   kTakeStream: its name             -->
+//                                     <--  kStream: how far it was read; or kError
 //   kDiverged: what is not finite     -->
 //                                     <--  kError: its part is over; kEvent where that was lost
 //
@@ -43,10 +45,12 @@ enum class MessageKind : uint32_t {
   kFetchRows = 7,
   kFinish = 8,
   kDiverged = 9,
+  kTakeStream = 10,
   kJoined = 101,
   kEvent = 102,
   kError = 103,
   kRows = 104,
+  kStream = 105,
 };
 
 struct alignas(64) SharedFlags {

@@ -193,6 +193,27 @@ monsoon_code monsoon_push_rows(monsoon_replica* replica, size_t table, const uin
   });
 }
 
+monsoon_code monsoon_take_stream(monsoon_replica* replica, const char* name, monsoon_event* event) {
+  return Guarded([&] {
+    return replica == nullptr || name == nullptr || event == nullptr
+               ? Null("replica, name and event")
+               : replica->replica->TakeStream(name, event);
+  });
+}
+
+monsoon_stream monsoon_taken_stream(const monsoon_replica* replica) {
+  return replica->replica->taken_stream();
+}
+
+monsoon_code monsoon_note_position(monsoon_replica* replica, const char* name, const void* state,
+                                   size_t bytes) {
+  return Guarded([&] {
+    return replica == nullptr || name == nullptr || (bytes > 0 && state == nullptr)
+               ? Null("replica, name and state")
+               : replica->replica->NotePosition(name, {static_cast<const char*>(state), bytes});
+  });
+}
+
 monsoon_code monsoon_report_evaluation(monsoon_replica* replica, const monsoon_metric* metrics,
                                        size_t count, const char* failure, monsoon_event* event) {
   return Guarded([&] {

@@ -258,6 +258,36 @@ MONSOON_API monsoon_code monsoon_fetch_rows(monsoon_replica* replica, size_t tab
 MONSOON_API monsoon_code monsoon_push_rows(monsoon_replica* replica, size_t table,
                                            const uint64_t* rows, size_t count, const float* values);
 
+/* ---- streams ------------------------------------------------------------------------- */
+
+typedef struct monsoon_stream {
+  int was_read;      /* 0: nobody has told a position of it, and the rest means nothing */
+  const void* state; /* as given to monsoon_note_position; valid until the next take */
+  size_t bytes;
+  uint32_t worker; /* who has read so far, of a session of this job, and the push of that session */
+  uint64_t push;   /* that ends there; 0: a job that this one goes on from */
+  /* Pushes beyond it that shards have got of sessions that have ended: what these had read, is
+   * read again. */
+  uint64_t read_again;
+} monsoon_stream;
+
+/* Takes a stream of the job, of a name that its programs give it (1 to 128 printable characters):
+ * nobody else gets it as long as this replica's session is open, and where a program that had it
+ * has just died, this waits until that was noticed. From monsoon_begin on. INVALID_ARGUMENT, for
+ * good, where another program reads it. The event is not MONSOON_GO where the job has ended, and
+ * tells, if the session was lost meanwhile, that batches drawn before are others' now. */
+MONSOON_API monsoon_code monsoon_take_stream(monsoon_replica* replica, const char* name,
+                                             monsoon_event* event);
+/* The stream that was taken last. */
+MONSOON_API monsoon_stream monsoon_taken_stream(const monsoon_replica* replica);
+
+/* How far of a stream the batches have read that the next monsoon_step counts, with all before:
+ * bytes of the program's own, at most 65536, which the job keeps as of that step: whoever takes the
+ * stream next is told, also after a restart of shards and in a job that goes on from a checkpoint.
+ * Told with the step's push; of several between two pushes the last. */
+MONSOON_API monsoon_code monsoon_note_position(monsoon_replica* replica, const char* name,
+                                               const void* state, size_t bytes);
+
 /* What the program keeps by itself, as the moments of its optimizer, is not finite, so that nothing
  * that it could push will be; `what` names it, with the step. Its part in the job ends: what it has
  * pushed counts, its blocks go to others, and this call and all later ones return

@@ -87,6 +87,9 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
   if (answer.kind == MessageKind::kRows) {
     return rows_.TakeFetched(answer) ? Result() : link_.Break(MONSOON_INTERNAL, kMalformed);
   }
+  if (answer.kind == MessageKind::kStream) {
+    return streams_.TakeTaken(answer) ? Result() : link_.Break(MONSOON_INTERNAL, kMalformed);
+  }
   FieldReader fields(answer.fields);
   if (answer.kind == MessageKind::kError) {
     const monsoon_code code = CodeOfStatus(fields.Number<uint32_t>());
@@ -140,6 +143,7 @@ Result Replica::TakeAnswer(const Message& answer, monsoon_event* event) {
 void Replica::ForgetBatches() {
   batches_.Forget();
   rows_.ForgetGradients();
+  streams_.Forget();
 }
 
 // ---- training --------------------------------------------------------------------
@@ -290,6 +294,7 @@ Result Replica::Step(const monsoon_step_info& step, monsoon_event* event) {
     return {};
   }
   batches_.CountStep(step);
+  streams_.CountStep();
   if (!is_due) {
     return {};
   }
@@ -310,6 +315,7 @@ Result Replica::Exchange(MessageKind kind, monsoon_event* event) {
   for (const uint32_t tensor : std::exchange(absent_, {})) {
     fields.Number(tensor);
   }
+  streams_.TakeCounted(&fields);
   return Ask(kind, fields, event);
 }
 
@@ -354,6 +360,9 @@ Result Replica::Wait(monsoon_batch* batch, monsoon_event* event) {
   if (answered.ok() && rows_.fetches()) {
     return FinishRows(event);
   }
+  if (answered.ok() && streams_.takes()) {
+    return FinishTake(event);
+  }
   if (answered.ok() && waiting_step_) {
     if (event->discarded != 0) {
       waiting_step_.reset();  // what it would count is gone
@@ -389,12 +398,7 @@ Result Replica::FinishRows(monsoon_event* event) {
   while (!rows_.fetch_is_done()) {
     FieldWriter fields;
     rows_.WriteFetch(&fields);
-    monsoon_event told{};
-    const Result asked = Ask(MessageKind::kFetchRows, fields, &told);
-    event->kind = told.kind != MONSOON_GO ? told.kind : event->kind;
-    event->parameters_changed |= told.parameters_changed;
-    event->discarded |= told.discarded;
-    if (!asked.ok()) {
+    if (const Result asked = AskAgain(MessageKind::kFetchRows, fields, event); !asked.ok()) {
       if (asked.code != MONSOON_INTERRUPTED) {
         rows_.EndFetch();
       }
@@ -412,6 +416,47 @@ Result Replica::PushRows(size_t table, const uint64_t* rows, size_t count, const
             "local steps"};
   }
   return rows_.AddGradient(table, rows, count, values);
+}
+
+// ---- streams ---------------------------------------------------------------------------
+
+Result Replica::TakeStream(std::string_view name, monsoon_event* event) {
+  *event = monsoon_event{};
+  if (ended_) {
+    event->kind = MONSOON_ENDED;
+    return {};
+  }
+  if (Result free = CheckFree(); !free.ok()) {
+    return free;
+  }
+  if (Result known = streams_.BeginTake(name); !known.ok()) {
+    return known;
+  }
+  return FinishTake(event);
+}
+
+Result Replica::FinishTake(monsoon_event* event) {
+  while (streams_.takes() && !ended_) {
+    FieldWriter fields;
+    streams_.WriteTake(&fields);
+    if (const Result asked = AskAgain(MessageKind::kTakeStream, fields, event); !asked.ok()) {
+      if (asked.code != MONSOON_INTERRUPTED) {
+        streams_.EndTake();
+      }
+      return asked;
+    }
+  }
+  streams_.EndTake();
+  return {};
+}
+
+Result Replica::AskAgain(MessageKind kind, const FieldWriter& fields, monsoon_event* event) {
+  monsoon_event told{};
+  const Result asked = Ask(kind, fields, &told);
+  event->kind = told.kind != MONSOON_GO ? told.kind : event->kind;
+  event->parameters_changed |= told.parameters_changed;
+  event->discarded |= told.discarded;
+  return asked;
 }
 
 // ---- figures -----------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "worker/client/join_message.h"
 #include "worker/client/monsoon.h"
 #include "worker/client/program_rows.h"
+#include "worker/client/program_streams.h"
 #include "worker/client/result.h"
 #include "worker/client/shared_vectors.h"
 #include "worker/client/sidecar_link.h"
@@ -42,6 +44,11 @@ class Replica {
   Result FetchRows(size_t table, const uint64_t* rows, size_t count, float* values,
                    monsoon_event* event);
   Result PushRows(size_t table, const uint64_t* rows, size_t count, const float* values);
+  Result TakeStream(std::string_view name, monsoon_event* event);
+  monsoon_stream taken_stream() const { return streams_.told(); }
+  Result NotePosition(std::string_view name, std::string_view state) {
+    return streams_.Note(name, state);
+  }
   Result ReportEvaluation(const monsoon_metric* metrics, size_t count, const char* failure,
                           monsoon_event* event);
   Result ReportDivergence(const char* what, monsoon_event* event);
@@ -64,6 +71,10 @@ class Replica {
   Result TakeAnswer(const Message& answer, monsoon_event* event);
   // Asks for the rows of the fetch until they are here, whatever becomes of sessions.
   Result FinishRows(monsoon_event* event);
+  // Asks for the stream until it is here, or the job has ended.
+  Result FinishTake(monsoon_event* event);
+  // Asks once; what the event told is added to `event`.
+  Result AskAgain(MessageKind kind, const FieldWriter& fields, monsoon_event* event);
   // What is wrong with the step's absent tensors.
   Result CheckAbsent(const monsoon_step_info& step) const;
   // Tells what StepIsDue was told and could not pass on; false: nothing was.
@@ -77,6 +88,7 @@ class Replica {
   SharedVectors vectors_;
   DrawnBatches batches_;
   ProgramRows rows_;
+  ProgramStreams streams_;
   std::vector<uint32_t> absent_;  // tensors, of the step that is to be told of
 
   // Steps of the difference under way: as many as the job's, or fewer where the sidecar says so.

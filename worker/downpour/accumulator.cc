@@ -114,7 +114,7 @@ void Accumulator::Add(const SharedMarks& marks, std::span<const TensorSlice> abs
   ++steps_;
 }
 
-std::vector<BlockId> Accumulator::TakeBlocks() { return std::exchange(blocks_, {}); }
+std::vector<DonePart> Accumulator::TakeParts() { return std::exchange(parts_, {}); }
 
 absl::StatusOr<Accumulation> Accumulator::Seal(std::span<const float> moved) {
   CHECK(!empty() || kind_ == Kind::kDifferences);
@@ -123,7 +123,7 @@ absl::StatusOr<Accumulation> Accumulator::Seal(std::span<const float> moved) {
   sealed.base = std::exchange(base_, nullptr);
   sealed.steps = std::exchange(steps_, 0);
   sealed.absent = std::exchange(absent_, {});
-  sealed.blocks = TakeBlocks();
+  sealed.parts = TakeParts();
   return sealed;
 }
 

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,6 +33,7 @@
 #include "worker/downpour/row_sums.h"
 #include "worker/group/parameter_store.h"
 #include "worker/nn/device_training.h"
+#include "worker/session/done_part.h"
 
 namespace monsoon {
 
@@ -41,10 +43,11 @@ struct Accumulation {
   std::span<const std::byte> encoded;
   SharedMarks base;
   uint32_t steps = 0;
-  float weight = 1;  // as PushRequest.weight
-  float part = 1;    // as PushRequest.part
-  // Blocks whose last step is in here: done once this is acknowledged.
-  std::vector<BlockId> blocks;
+  float weight = 1;         // as PushRequest.weight
+  float part = 1;           // as PushRequest.part
+  absl::Duration patience;  // as PushRequest.patience_ms; zero: none, or not known
+  // Their last step is in here: done once this is acknowledged.
+  std::vector<DonePart> parts;
   // The gradient's memory, not used for anything else while somebody holds it.
   SharedBuffer memory;
   // As GradientView.absent.
@@ -91,13 +94,13 @@ class Accumulator {
   void Add(const SharedMarks& marks, std::span<const TensorSlice> absent = {});
 
   // The step added last, or one that was dropped, ends `block`.
-  void FinishBlock(const BlockId& block) { blocks_.push_back(block); }
+  void FinishPart(DonePart part) { parts_.push_back(std::move(part)); }
 
   bool full() const { return steps_ >= n_push_; }
-  // No step and no block waits to be pushed.
+  // No step and no part waits to be pushed.
   bool empty() const { return steps_ == 0; }
-  // Blocks that wait for no gradient: all their later steps were dropped.
-  std::vector<BlockId> TakeBlocks();
+  // Those that wait for no gradient: all their later steps were dropped.
+  std::vector<DonePart> TakeParts();
 
   // Closes the accumulation and starts the next one in a buffer that nobody holds. Not
   // when empty, but for differences, which then have no base. An error is the device's. `moved`:
@@ -128,7 +131,7 @@ class Accumulator {
   uint32_t steps_ = 0;
   SharedMarks base_;
   std::vector<TensorSlice> absent_;
-  std::vector<BlockId> blocks_;
+  std::vector<DonePart> parts_;
 };
 
 }  // namespace monsoon

@@ -90,11 +90,11 @@ TEST(AccumulatorTest, BlocksTravelWithTheirLastStep) {
   BlockId block;
   block.set_block(4);
   AddStep(&accumulator, 1, MarksAt(1));
-  accumulator.FinishBlock(block);
+  accumulator.FinishPart(block);
   AddStep(&accumulator, 1, MarksAt(1));
-  EXPECT_EQ(accumulator.Seal()->blocks.at(0).block(), 4u);
+  EXPECT_EQ(std::get<BlockId>(accumulator.Seal()->parts.at(0)).block(), 4u);
   AddStep(&accumulator, 1, MarksAt(1));
-  EXPECT_TRUE(accumulator.Seal()->blocks.empty());
+  EXPECT_TRUE(accumulator.Seal()->parts.empty());
 }
 
 TEST(AccumulatorTest, ADifferenceIsWhatTheStepsMovedTheOtherWayRound) {

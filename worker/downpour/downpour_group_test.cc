@@ -83,7 +83,8 @@ class DownpourGroupTest : public ::testing::Test {
   }
   std::vector<uint32_t> Done() {
     std::vector<uint32_t> done;
-    for (const BlockId& block : runner_->TakeDone()) done.push_back(block.block());
+    for (const DonePart& part : runner_->TakeDone())
+      done.push_back(std::get<BlockId>(part).block());
     return done;
   }
   static float MinusSum(int steps) { return -static_cast<float>(steps * (steps + 1)) / 2; }

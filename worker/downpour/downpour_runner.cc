@@ -178,9 +178,11 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
   RETURN_IF_ERROR(AwaitShards());
   RETURN_IF_ERROR(PrepareParameters());
   exchange_->BeginRound(ledger_.next() + (in_flight_.has_value() ? 1 : 0), control_->local_steps());
+  const absl::Duration computes = clock_->Now();
   ASSIGN_OR_RETURN(const absl::Duration stepping, ComputeRound());
-  for (const BlockId& block : batches_.ending()) {
-    exchange_->FinishBlock(block);
+  fetch_timer_.NoteCompute(clock_->Now() - computes);
+  for (const DonePart& part : batches_.ending()) {
+    exchange_->FinishPart(part);
   }
   batches_.End(&weigher_);
   rows_.EndStep(batches_.dropped(0));
@@ -226,6 +228,7 @@ Pushed DownpourRunner::Push(const Accumulation& accumulation, std::span<float> b
                               : GradientView::Encoded(accumulation.encoded, owner);
   gradient.weight = accumulation.weight;
   gradient.part = accumulation.part;
+  gradient.patience = accumulation.patience;
   gradient.absent = accumulation.absent;
   const std::vector<RowGradient> rows =
       accumulation.rows == nullptr ? std::vector<RowGradient>() : accumulation.rows->View();
@@ -254,6 +257,7 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
   const DifferenceWeigher::Counted counted = weigher_.Take(options_.fragments.OfPush(sequence));
   in_flight_->weight = counted.weight;
   in_flight_->part *= counted.part;
+  in_flight_->patience = Patience();
   in_flight_->rows = rows_.Take();
   plan_.Push();
   if (pusher_ == nullptr) {
@@ -270,6 +274,16 @@ absl::Status DownpourRunner::PushAccumulation(bool lands) {
     return Push(accumulation, back);
   });
   return absl::OkStatus();
+}
+
+absl::Duration DownpourRunner::Patience() const {
+  if (pusher_ == nullptr) {
+    return absl::ZeroDuration();  // it waits at once
+  }
+  // What lands as soon as it is there is waited for by the next push.
+  return fetch_timer_.Patience(options_.landing_steps > 0
+                                   ? options_.landing_steps
+                                   : options_.turn_steps / options_.fragments.count());
 }
 
 absl::Status DownpourRunner::CollectPush(bool wait) {
@@ -302,6 +316,7 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     MONSOON_FAIL_POINT("worker.pushed");
     ledger_.Sent();
     stats_->AddPush(*pushed.result, pushed.duration);
+    fetch_timer_.NotePush(pushed.duration);
     if (pushed.result->refused_invalid > 0) {
       refusal = pushed.result->first_refusal;
     }
@@ -317,7 +332,7 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
     RETURN_IF_ERROR(LandFetch(*std::move(pushed.fetched)));
   }
   plan_.NotePushed(sequence);
-  ledger_.Over(sequence, /*refused=*/!refusal.empty(), accumulation.blocks);
+  ledger_.Over(sequence, /*refused=*/!refusal.empty(), accumulation.parts);
   TakeAcknowledged();
   if (!refusal.empty()) {
     exchange_->Refuse(sequence);
@@ -349,7 +364,7 @@ absl::Status DownpourRunner::Flush() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/true));
   RETURN_IF_ERROR(calls_.AwaitAcknowledged(ledger_.last()));
   TakeAcknowledged();
-  ledger_.FinishAll(exchange_->TakeBlocks());
+  ledger_.FinishAll(exchange_->TakeParts());
   return absl::OkStatus();
 }
 
@@ -376,7 +391,7 @@ absl::Status DownpourRunner::Idle() {
   return in_flight_.has_value() ? absl::OkStatus() : calls_.LookForShards();
 }
 
-std::vector<BlockId> DownpourRunner::TakeDone() {
+std::vector<DonePart> DownpourRunner::TakeDone() {
   TakeAcknowledged();
   return ledger_.TakeDone();
 }

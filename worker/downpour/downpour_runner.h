@@ -35,6 +35,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,6 +58,7 @@
 #include "worker/downpour/training_round.h"
 #include "worker/group/replica_group.h"
 #include "worker/session/background_call.h"
+#include "worker/session/done_part.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 
@@ -80,9 +82,9 @@ class DownpourRunner {
   // block.
   void Add(Batch* batch, const std::optional<BlockId>& last_of) { batches_.Add(batch, last_of); }
 
-  // The round that is being computed ends this block, too: for a network that finds out
-  // while it computes.
-  void EndBlock(const BlockId& block) { batches_.EndBlock(block); }
+  // The round that is being computed ends this part of the data, too: for a network that finds
+  // out while it computes.
+  void FinishPart(DonePart part) { batches_.FinishPart(std::move(part)); }
 
   // One round on what was added, at least one batch. The result is the mean loss
   // over the samples of the steps that were not dropped, and their sums. Errors: DivergedError,
@@ -120,8 +122,8 @@ class DownpourRunner {
   // After Flush: all that there have been.
   uint64_t pushes() const { return ledger_.last(); }
 
-  // Blocks whose gradients all shards have acknowledged since the last call.
-  std::vector<BlockId> TakeDone();
+  // What all shards have acknowledged the gradients of since the last call.
+  std::vector<DonePart> TakeDone();
 
   // The shards that have all that they have acknowledged (ParameterClient); after Flush, all
   // pushes.
@@ -159,6 +161,8 @@ class DownpourRunner {
 
   // `lands`: what the one before brings lands before it.
   absl::Status PushAccumulation(bool lands = true);
+  // Of a push that leaves now: for how long its replica goes on without what comes of it.
+  absl::Duration Patience() const;
   // In the push thread, or this one. `back`: where the acknowledgement is to bring the
   // parameters; empty: nowhere.
   Pushed Push(const Accumulation& accumulation, std::span<float> back);

@@ -89,7 +89,7 @@ class DownpourRunnerTest : public ::testing::Test {
   }
   std::vector<uint32_t> Done() {
     std::vector<uint32_t> done;
-    for (const BlockId& block : Runner().TakeDone()) done.push_back(block.block());
+    for (const auto& part : Runner().TakeDone()) done.push_back(std::get<BlockId>(part).block());
     return done;
   }
 

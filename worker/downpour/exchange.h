@@ -20,6 +20,7 @@
 #include "worker/downpour/accumulator.h"
 #include "worker/downpour/replica_parameters.h"
 #include "worker/downpour/statistics_keeper.h"
+#include "worker/session/done_part.h"
 
 namespace monsoon {
 
@@ -67,7 +68,7 @@ class Exchange {
   // No batch of it could be used. `where` is for messages.
   virtual absl::Status EndUnusableRound(const std::string& where) = 0;
   // The last round, of either kind, ends the block.
-  void FinishBlock(const BlockId& block) { accumulator_.FinishBlock(block); }
+  void FinishPart(DonePart part) { accumulator_.FinishPart(std::move(part)); }
 
   // ---- pushes ----
 
@@ -79,8 +80,8 @@ class Exchange {
   virtual absl::StatusOr<Accumulation> Seal(uint64_t sequence) = 0;
   // That push was refused, and is given up.
   virtual void Refuse(uint64_t sequence) = 0;
-  // Blocks that wait for no push: all their later steps were dropped.
-  std::vector<BlockId> TakeBlocks() { return accumulator_.TakeBlocks(); }
+  // Parts that wait for no push: all their later steps were dropped.
+  std::vector<DonePart> TakeParts() { return accumulator_.TakeParts(); }
 
  protected:
   // `statistics` must outlive this.

@@ -131,11 +131,11 @@ TEST_F(ExchangeTest, ALocalUpdateIsPutOnTopOfWhatLands) {
 TEST_F(ExchangeTest, AnUnusableRoundEndsItsBlocksAlone) {
   Make();
   Land(1, 1);
-  exchange_->FinishBlock(BlockId());
+  exchange_->FinishPart(BlockId());
   EXPECT_OK(exchange_->EndUnusableRound("here"));
   EXPECT_TRUE(exchange_->drained());
-  EXPECT_EQ(exchange_->TakeBlocks().size(), 1u);
-  EXPECT_THAT(exchange_->TakeBlocks(), IsEmpty());
+  EXPECT_EQ(exchange_->TakeParts().size(), 1u);
+  EXPECT_THAT(exchange_->TakeParts(), IsEmpty());
 }
 
 // ---- differences ---------------------------------------------------------------

@@ -1,5 +1,5 @@
-// FetchTimer: when an overlapped fetch should start. A fetch that starts with a
-// step and lands early only ages until the step ends, so it is held back to
+// FetchTimer: when an overlapped fetch should start, and for how long a round may take. A fetch
+// that starts with a step and lands early only ages until the step ends, so it is held back to
 // land just before: the later it reads, the fewer pushes of others the next
 // step's parameters miss.
 //
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/time/time.h"
 
@@ -21,6 +22,9 @@ class FetchTimer {
 
   void NoteStep(absl::Duration duration) { Update(duration, &step_); }
   void NoteFetch(absl::Duration duration) { Update(duration, &fetch_); }
+  // Of a step, without waits; and of a push, to its acknowledgement.
+  void NoteCompute(absl::Duration duration) { Update(duration, &compute_); }
+  void NotePush(absl::Duration duration) { Update(duration, &push_); }
 
   // How long a fetch that is due at the start of a step waits. Zero until
   // both were seen, and where a fetch takes as long as a step.
@@ -29,6 +33,13 @@ class FetchTimer {
       return absl::ZeroDuration();
     }
     return std::max(absl::ZeroDuration(), step_ * kLandsAt - fetch_ * 2);
+  }
+
+  // For how long a replica goes on that has pushed, and that what comes of it must have reached
+  // after so many steps: tau * xi_step - xi_sync of Decoupled DiLoCo's equation 3 (arXiv
+  // 2604.21428), a fetch being taken to last as long as a push. Zero before a step was seen.
+  absl::Duration Patience(uint32_t steps) const {
+    return std::max(absl::ZeroDuration(), compute_ * steps - push_);
   }
 
  private:
@@ -46,6 +57,8 @@ class FetchTimer {
 
   absl::Duration step_;
   absl::Duration fetch_;
+  absl::Duration compute_;
+  absl::Duration push_;
 };
 
 }  // namespace monsoon

@@ -37,6 +37,18 @@ TEST(FetchTimerTest, OneStoppedStepMovesTheMeanByATenthAtMost) {
   EXPECT_NEAR(DelayMs(timer), 68.0, 1e-3);
 }
 
+TEST(FetchTimerTest, AReplicaGoesOnForSoManyStepsLessWhatTheOutcomeTakes) {
+  FetchTimer timer;
+  EXPECT_EQ(timer.Patience(5), absl::ZeroDuration());
+  timer.NoteCompute(absl::Milliseconds(40));
+  EXPECT_EQ(timer.Patience(5), absl::Milliseconds(200));
+  timer.NotePush(absl::Milliseconds(30));
+  EXPECT_EQ(timer.Patience(5), absl::Milliseconds(170));
+  EXPECT_EQ(timer.Patience(0), absl::ZeroDuration());
+  timer.NoteStep(absl::Hours(1));  // with its waits
+  EXPECT_EQ(timer.Patience(1), absl::Milliseconds(10));
+}
+
 TEST(FetchTimerTest, FollowsStepsThatGetShorter) {
   FetchTimer timer;
   timer.NoteFetch(absl::Milliseconds(1));

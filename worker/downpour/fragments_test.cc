@@ -337,9 +337,9 @@ TEST_F(FragmentsTest, ABlockIsDoneWithThePushOfItsLastFragment) {
   EXPECT_THAT(Runner().TakeDone(), IsEmpty());
   Runner().Add(&batch_, block(2));
   ASSERT_OK(Runner().Step());  // push 2, the other fragment's
-  const std::vector<BlockId> done = Runner().TakeDone();
+  const std::vector<DonePart> done = Runner().TakeDone();
   ASSERT_EQ(done.size(), 1u);
-  EXPECT_EQ(done[0].block(), 1u);
+  EXPECT_EQ(std::get<BlockId>(done[0]).block(), 1u);
   ASSERT_OK(Runner().Flush());
   EXPECT_EQ(Runner().TakeDone().size(), 1u);
 }

@@ -1,6 +1,9 @@
 #include "worker/downpour/push_ledger.h"
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/testing/status_matchers.h"
@@ -11,18 +14,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<BlockId> Blocks(std::vector<uint64_t> numbers) {
-  std::vector<BlockId> blocks;
+std::vector<DonePart> Blocks(std::vector<uint64_t> numbers) {
+  std::vector<DonePart> blocks;
   for (const uint64_t number : numbers) {
-    blocks.emplace_back().set_block(number);
+    BlockId block;
+    block.set_block(number);
+    blocks.emplace_back(block);
   }
   return blocks;
 }
 
 std::vector<uint64_t> Done(PushLedger* ledger) {
   std::vector<uint64_t> done;
-  for (const BlockId& block : ledger->TakeDone()) {
-    done.push_back(block.block());
+  for (const DonePart& part : ledger->TakeDone()) {
+    done.push_back(std::get<BlockId>(part).block());
   }
   return done;
 }
@@ -47,6 +52,31 @@ TEST(PushLedgerTest, BlocksAreDoneOnceAllShardsHaveTheirPush) {
   EXPECT_THAT(Done(&ledger), ElementsAre(3));
   EXPECT_THAT(ledger.Acknowledge(2), IsEmpty());  // no news
   EXPECT_THAT(Done(&ledger), IsEmpty());
+}
+
+TEST(PushLedgerTest, APositionInAStreamHasThePushThatBringsWhatWasRead) {
+  PushLedger ledger(2);
+  const auto positions = [](const std::string& state) {
+    StreamPosition position;
+    position.set_state(state);
+    return std::vector<DonePart>{position};
+  };
+  const auto told = [&ledger] {
+    std::vector<std::pair<std::string, uint64_t>> all;
+    for (const DonePart& part : ledger.TakeDone()) {
+      const auto& position = std::get<StreamPosition>(part);
+      all.emplace_back(position.state(), position.push());
+    }
+    return all;
+  };
+  for (const char* const state : {"a", "b", "c"}) {
+    ledger.Sent();
+    ledger.Over(ledger.last(), /*refused=*/false, positions(state));
+  }
+  ledger.Acknowledge(2);
+  EXPECT_THAT(told(), ElementsAre(std::pair("a", 1u)));
+  ledger.FinishAll(positions("d"));
+  EXPECT_THAT(told(), ElementsAre(std::pair("b", 2u), std::pair("c", 3u), std::pair("d", 3u)));
 }
 
 TEST(PushLedgerTest, ABlockIsDoneWhenEachFragmentHasLeftSince) {

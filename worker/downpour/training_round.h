@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,6 +34,7 @@
 #include "worker/group/replica_group.h"
 #include "worker/nn/batch.h"
 #include "worker/nn/step_result.h"
+#include "worker/session/done_part.h"
 #include "worker/session/replica_stats.h"
 
 namespace monsoon {
@@ -48,7 +50,7 @@ class TrainingRound {
   // See ReplicaGroup::Add. `last_of`: it ends this block.
   void Add(Batch* batch, const std::optional<BlockId>& last_of);
   // The round ends this block, too.
-  void EndBlock(const BlockId& block) { ending_.push_back(block); }
+  void FinishPart(DonePart part) { ending_.push_back(std::move(part)); }
 
   absl::Status Compute(std::span<float> gradient);
   // Drops batches that must not be used, or the errors of RoundJudge.
@@ -59,8 +61,8 @@ class TrainingRound {
   // Tensors of which none of those has a gradient.
   std::vector<TensorSlice> absent() const;
 
-  // Blocks that end in the round.
-  const std::vector<BlockId>& ending() const { return ending_; }
+  // What ends in the round.
+  const std::vector<DonePart>& ending() const { return ending_; }
   // Counts the steps, and those that were not dropped for the weight of their push.
   void End(DifferenceWeigher* weigher);
   // Once the round is over, with the time that it took: counts its figures, and sums them up
@@ -91,7 +93,7 @@ class TrainingRound {
   const StatisticsKeeper* const statistics_;
   StatsCollector* const stats_;
   RoundJudge judge_;
-  std::vector<BlockId> ending_;
+  std::vector<DonePart> ending_;
   uint64_t steps_ = 0;
 };
 

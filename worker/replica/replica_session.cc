@@ -142,7 +142,7 @@ FinishedWork ReplicaSession::TakeDone() {
 }
 
 ReplicaSession::Reply ReplicaSession::Ask(FinishedWork done) {
-  if (!done.blocks.empty()) {
+  if (!done.parts.empty()) {
     MONSOON_FAIL_POINT("worker.before_report");
   }
   for (SessionWork* const work : parts_.work) {

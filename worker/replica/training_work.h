@@ -41,7 +41,7 @@ class TrainingWork : public SessionWork {
   void TakeBack() override { runner_->RestoreParameters(); }
 
   void TakeDone(FinishedWork* done) override {
-    done->blocks = runner_->TakeDone();
+    done->parts = runner_->TakeDone();
     done->ready_epochs = runner_->ready_epochs();
   }
 

@@ -25,6 +25,9 @@ class FaultyReplicaClient : public ReplicaClient {
       const ReportEvaluationRequest& request) override {
     return CallWithFaults(&faults_, [&] { return client_->ReportEvaluation(request); });
   }
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
+    return CallWithFaults(&faults_, [&] { return client_->TakeStream(request); });
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
     return CallWithFaults(&faults_, [&] { return client_->ReportFailure(request); });
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "common/base/logging.h"
 #include "common/base/status.h"
@@ -11,6 +12,17 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
+
+// In place of an earlier one of the same stream.
+void AddPosition(StreamPosition position, NextWorkRequest* request) {
+  for (StreamPosition& earlier : *request->mutable_stream()) {
+    if (earlier.name() == position.name()) {
+      earlier = std::move(position);
+      return;
+    }
+  }
+  *request->add_stream() = std::move(position);
+}
 
 }  // namespace
 
@@ -29,8 +41,12 @@ NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
   request.set_request(++request_);
   request.set_no_more_samples(no_more_samples_);
   request.set_end_job(end_job_);
-  for (BlockId& block : done.blocks) {
-    *request.add_done() = std::move(block);
+  for (DonePart& part : done.parts) {
+    if (BlockId* const block = std::get_if<BlockId>(&part)) {
+      *request.add_done() = std::move(*block);
+    } else {
+      AddPosition(std::get<StreamPosition>(std::move(part)), &request);
+    }
   }
   for (ContributionResult& result : done.contributions) {
     *request.add_contribution() = std::move(result);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/client/replica_client.h"
 #include "proto/coordinator.pb.h"
+#include "worker/session/done_part.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 
@@ -17,7 +18,7 @@ namespace monsoon {
 
 // What a replica has finished since its last request.
 struct FinishedWork {
-  std::vector<BlockId> blocks;
+  std::vector<DonePart> parts;
   std::vector<ContributionResult> contributions;
   // The shards that have all its pushes (NextWorkRequest).
   std::vector<uint64_t> ready_epochs;
@@ -25,7 +26,7 @@ struct FinishedWork {
   std::vector<uint64_t> durable_in;
   uint64_t pushes = 0;  // with that: in all
 
-  bool empty() const { return blocks.empty() && contributions.empty(); }
+  bool empty() const { return parts.empty() && contributions.empty(); }
 };
 
 class WorkSource {

@@ -22,8 +22,9 @@
 namespace monsoon::testing {
 
 // A step that counts so many batches, with gradients of rows, and of all tensors but the absent.
+// `read`: of the stream "part-0", it is said to be read so far; "": nothing is said.
 inline std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = {},
-                          const std::vector<uint32_t>& absent = {}) {
+                          const std::vector<uint32_t>& absent = {}, const std::string& read = "") {
   FieldWriter fields;
   fields.Number(batches);
   fields.Number(uint64_t{1});            // steps
@@ -43,6 +44,11 @@ inline std::string StepOf(uint32_t batches, const std::vector<uint64_t>& rows = 
   fields.Number(static_cast<uint32_t>(absent.size()));
   for (const uint32_t tensor : absent) {
     fields.Number(tensor);
+  }
+  fields.Number(uint32_t{read.empty() ? 0u : 1u});
+  if (!read.empty()) {
+    fields.String("part-0");
+    fields.String(read);
   }
   return fields.bytes();
 }

@@ -121,6 +121,14 @@ void Program::AnswerRows(std::span<const float> values) {
   }
 }
 
+void Program::AnswerStream(const std::string& fields) {
+  CHECK(call_.has_value() && call_->kind == MessageKind::kTakeStream);
+  call_.reset();
+  if (!socket_.Send(MessageKind::kStream, fields)) {
+    LOG(WARNING) << "the program takes no answer";
+  }
+}
+
 void Program::Refuse(const absl::Status& status) {
   CHECK(call_.has_value());
   FieldWriter fields;

@@ -49,6 +49,8 @@ class Program {
               const std::string& batches = "");
   // Answers a kFetchRows.
   void AnswerRows(std::span<const float> values);
+  // Answers a kTakeStream.
+  void AnswerStream(const std::string& fields);
   // Answers it by an error, which is final: what passes by itself (a coordinator that is away,
   // a shard that is started anew) is waited for on this side, and not told.
   void Refuse(const absl::Status& status);

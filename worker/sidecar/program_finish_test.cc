@@ -73,6 +73,7 @@ class ProgramFinishTest : public ProgramNetworkFixture {
     fields.Number(0.0);
     fields.Number(uint32_t{0});
     fields.Number(uint32_t{0});
+    fields.Number(uint32_t{0});  // positions
     return fields.bytes();
   }
 };

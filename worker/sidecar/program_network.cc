@@ -12,6 +12,7 @@
 #include "worker/client/monsoon.h"
 #include "worker/session/session_status.h"
 #include "worker/sidecar/program_rows.h"
+#include "worker/sidecar/program_streams.h"
 
 namespace monsoon {
 namespace {
@@ -22,6 +23,11 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr absl::Duration kLeavePatience = absl::Seconds(5);
 // While the program waits for batches that the coordinator is asked for.
 constexpr absl::Duration kLookForWork = absl::Microseconds(500);
+
+// Comes between two other calls, and is answered by what it asks for.
+bool IsQuestion(const Message& call) {
+  return call.kind == MessageKind::kFetchRows || call.kind == MessageKind::kTakeStream;
+}
 
 }  // namespace
 
@@ -55,17 +61,23 @@ absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
     if (call.ok() && downpour_ != nullptr) {
       RETURN_IF_ERROR(downpour_->Advance());
     }
-    if (call.ok() && *call != nullptr && (*call)->kind == MessageKind::kFetchRows) {
-      // Of the session that is there, whichever the program's batches are of.
-      RETURN_IF_ERROR(monsoon::AnswerRows(
-          **call, tables_, program_,
-          [this](std::span<const RowRequest> wanted) { return downpour_->FetchRows(wanted); }));
+    if (call.ok() && *call != nullptr && IsQuestion(**call)) {
+      RETURN_IF_ERROR(AnswerQuestion(**call));
       continue;
     }
     if (!call.ok() || *call != nullptr) {
       return call;
     }
   }
+}
+
+absl::Status ProgramNetwork::AnswerQuestion(const Message& call) {
+  if (call.kind == MessageKind::kTakeStream) {
+    return AnswerStream(call, program_, take_stream_);
+  }
+  return monsoon::AnswerRows(call, tables_, program_, [this](std::span<const RowRequest> wanted) {
+    return downpour_->FetchRows(wanted);
+  });
 }
 
 absl::Status ProgramNetwork::AwaitDrain(const absl::Status& why) {
@@ -142,13 +154,17 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeStep(const Message& call,
   RowSums rows;
   RETURN_IF_ERROR(ReadRows(&fields, tables_, &rows));
   ASSIGN_OR_RETURN(result.absent, ReadAbsent(&fields));
+  std::vector<StreamPosition> positions = ReadPositions(&fields);
   if (!fields.ok()) {
     return absl::InvalidArgumentError("the program's step is malformed");
   }
   downpour_->AddRows(rows);
   ASSIGN_OR_RETURN(const std::vector<BlockId> ended, batches_->Count(batches));
   for (const BlockId& block : ended) {
-    downpour_->EndBlock(block);
+    downpour_->FinishPart(block);
+  }
+  for (StreamPosition& position : positions) {
+    downpour_->FinishPart(std::move(position));
   }
   std::ranges::copy(program_->memory().gradient(), gradient.begin());
   const size_t in_a_float = program_->memory().values_in_a_float();
@@ -166,7 +182,7 @@ absl::StatusOr<StepResult> ProgramNetwork::TakeEndOfSamples(const Message& call,
                                                             std::span<float> gradient) {
   ASSIGN_OR_RETURN(const StepResult result, TakeStep(call, gradient));
   for (const BlockId& block : batches_->CountAll()) {
-    downpour_->EndBlock(block);
+    downpour_->FinishPart(block);
   }
   session_->NoMoreSamples();
   return result;
@@ -209,7 +225,7 @@ absl::StatusOr<StepResult> ProgramNetwork::LossAndGradient(const Batch&, const S
   // Of what was heard while nothing was leased, nothing is done yet.
   const bool heard = std::exchange(heard_, false);
   if (!heard && program_->call() != nullptr && program_->call()->kind != MessageKind::kDraw &&
-      program_->call()->kind != MessageKind::kFetchRows) {
+      !IsQuestion(*program_->call())) {
     RETURN_IF_ERROR(AnswerLastStep());
   }
   computing_ = absl::ZeroDuration();

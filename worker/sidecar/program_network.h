@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/model/table_info.h"
 #include "common/model/tensor_slices.h"
+#include "proto/checkpoint.pb.h"
 #include "worker/client/exchange.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/nn/network.h"
@@ -46,6 +48,9 @@ class ProgramNetwork : public Network {
     downpour_ = downpour;
     session_ = session;
   }
+  // Takes a stream for the session; may wait.
+  using StreamTaker = std::function<absl::StatusOr<StreamPosition>(const std::string& stream)>;
+  void SetStreamTaker(StreamTaker take) { take_stream_ = std::move(take); }
 
   // The program gets them with the answer that lets it go on.
   void SetParameters(std::span<const float> parameters) override;
@@ -71,6 +76,8 @@ class ProgramNetwork : public Network {
   absl::StatusOr<const Message*> AwaitCall();
   // The program leaves or is gone: `why`, once the session has been told to leave, too.
   absl::Status AwaitDrain(const absl::Status& why);
+  // Rows, or a stream, of the session that is there, whichever the program's batches are of.
+  absl::Status AnswerQuestion(const Message& call);
   // Answers the outstanding call by MONSOON_GO, with the parameters if they are others.
   void AnswerGo(const std::string& batches);
   absl::Status AnswerDraw();
@@ -96,6 +103,7 @@ class ProgramNetwork : public Network {
   const std::vector<TensorSlice> tensors_;
   DownpourRunner* downpour_ = nullptr;
   ReplicaSession* session_ = nullptr;
+  StreamTaker take_stream_;
   // What the program has not got yet; empty: nothing.
   std::span<const float> parameters_;
   std::vector<float> taken_;  // where CopyParameters found the program computing

@@ -300,6 +300,65 @@ TEST_F(ProgramNetworkTest, AProgramThatCannotEvaluateSaysWhy) {
   }
 }
 
+// ---- streams ----
+
+TEST_F(ProgramNetworkTest, AStreamIsTakenAndToldWithTheBlocksOfItsPushes) {
+  std::vector<std::string> asked;
+  network_.SetStreamTaker([&](const std::string& stream) -> absl::StatusOr<StreamPosition> {
+    asked.push_back(stream);
+    StreamPosition position;
+    position.set_state("12");
+    position.set_worker(4);
+    return position;
+  });
+  Script({Train({0, 1}), Finish(), Finish()});
+  const SessionEnd end = Run([this] {
+    FieldWriter name;
+    name.String("part-0");
+    fake_.Call(MessageKind::kTakeStream, name.bytes());
+    const Message answer = fake_.AwaitAnswer();
+    EXPECT_EQ(answer.kind, MessageKind::kStream);
+    FieldReader fields(answer.fields);
+    EXPECT_EQ(fields.Number<uint8_t>(), 1);
+    EXPECT_EQ(fields.String(), "12");
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(1, {}, {}, "13"));
+    fake_.AwaitEvent();
+    fake_.Call(MessageKind::kStep, StepOf(1, {}, {}, "14"));
+    fake_.AwaitEvent();
+    fake_.Call(MessageKind::kStep, StepOf(2));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+  EXPECT_THAT(asked, ElementsAre("part-0"));
+  // Of the two that were pushed since the last question, the newest; with its push.
+  const std::vector<NextWorkRequest> requests = coordinator_.requests();
+  ASSERT_GE(requests.size(), 2u);
+  EXPECT_EQ(requests[0].stream_size(), 0);
+  ASSERT_EQ(requests[1].stream_size(), 1);
+  EXPECT_EQ(requests[1].stream(0).name(), "part-0");
+  EXPECT_EQ(requests[1].stream(0).state(), "14");
+  EXPECT_EQ(requests[1].stream(0).push(), 2u);
+  EXPECT_EQ(requests[1].done_size(), 2);
+}
+
+TEST_F(ProgramNetworkTest, AProgramAloneIsToldThatItsStreamIsAnothers) {
+  network_.SetStreamTaker([](const std::string&) -> absl::StatusOr<StreamPosition> {
+    return absl::InvalidArgumentError("stream part-0 is being read by worker/3");
+  });
+  Script({Train({0, 1}), Finish(), Finish()});
+  const SessionEnd end = Run([this] {
+    FieldWriter name;
+    name.String("part-0");
+    fake_.Call(MessageKind::kTakeStream, name.bytes());
+    const Message answer = fake_.AwaitAnswer();
+    EXPECT_EQ(answer.kind, MessageKind::kError);
+    EXPECT_THAT(answer.fields, HasSubstr("is being read by worker/3"));
+    EXPECT_EQ(Draw(), 4u);
+    fake_.Call(MessageKind::kStep, StepOf(4));
+  });
+  EXPECT_EQ(end.kind, SessionEnd::Kind::kFinished) << end.message;
+}
+
 // ---- rows of tables ----
 
 TEST_F(ProgramNetworkTest, RowsAreReadWithinAStepAndAnEvaluation) {
@@ -408,7 +467,8 @@ TEST_F(ProgramNetworkTest, RowsThatAreMalformedAreRefused) {
       {MessageKind::kFetchRows, RowsOf({1}) + "x"},
       {MessageKind::kStep, StepOf(0, {100})},
       {MessageKind::kStep, StepOf(0, {1}) + "x"},
-      {MessageKind::kStep, StepOf(0, {1}).substr(0, 60)}};
+      {MessageKind::kStep, StepOf(0, {1}).substr(0, 60)},
+      {MessageKind::kTakeStream, "abc"}};
   for (const auto& [kind, fields] : calls) {
     fake_.Call(kind, fields);
     EXPECT_EQ(StepAlone().code(), absl::StatusCode::kInvalidArgument) << fields.size();

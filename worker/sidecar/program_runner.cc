@@ -16,6 +16,7 @@
 #include "worker/replica/replica_session.h"
 #include "worker/replica/session_wires.h"
 #include "worker/replica/training_work.h"
+#include "worker/session/taken_stream.h"
 #include "worker/sidecar/leased_batches.h"
 #include "worker/sidecar/program_figures.h"
 #include "worker/sidecar/program_network.h"
@@ -110,6 +111,9 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   parts.listen = [&network] { return network.Listen(); };
   ReplicaSession session(std::move(parts));
   network.Connect(&downpour, &session);
+  network.SetStreamTaker([&](const std::string& stream) {
+    return TakeStream(coordinator_, joined.session, stream, control);
+  });
   LOG(INFO) << "session opened: job " << joined.session.job() << ", worker/" << worker
             << ", incarnation " << joined.session.incarnation() << ", "
             << joined.layout.parameters() << " parameters on " << client->transports().size()

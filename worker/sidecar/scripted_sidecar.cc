@@ -6,7 +6,8 @@
 //   +2    behind that: with so many batches of 4 samples, numbered from 0 on
 // "rows" answers a fetch of rows of its table, of 100 rows x 2: row r is r + 0.25, r + 0.5. With
 // any event, `pushes` is how many pieces of rows a step has brought, `bytes_pushed` the sum of
-// their values; `refused` is how many tensors the step had no gradient of.
+// their values; `refused` is how many tensors the step had no gradient of, `fetches` of how many
+// streams it has told a position. "stream" answers the question for one by what was told of it.
 // "diverged" refuses a report of divergence, with its text, and all calls from then on.
 // "seen" takes the gradient, and only then, after 20 ms, answers go. "die" kills it, and the
 // next one begins with the first word behind "again".
@@ -14,6 +15,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -128,6 +130,18 @@ class ScriptedSidecar {
     program_->AnswerRows(values);
   }
 
+  void AnswerStream() {
+    CHECK(program_->call()->kind == MessageKind::kTakeStream);
+    const auto read = read_.find(FieldReader(program_->call()->fields).String());
+    FieldWriter answer;
+    answer.Number(static_cast<uint8_t>(read != read_.end() ? 1 : 0));
+    answer.String(read != read_.end() ? read->second : "");
+    answer.Number(uint32_t{3});
+    answer.Number(uint64_t{5});
+    answer.Number(uint64_t{2});
+    program_->AnswerStream(answer.bytes());
+  }
+
   void CountRows() {
     FieldReader fields(program_->call()->fields);
     fields.Take(kStepBytes);
@@ -140,6 +154,11 @@ class ScriptedSidecar {
     }
     figures_.refused = fields.Number<uint32_t>();
     fields.Take(figures_.refused * sizeof(uint32_t));
+    figures_.fetches = fields.Number<uint32_t>();
+    for (uint64_t position = 0; position < figures_.fetches; ++position) {
+      const std::string name = fields.String();
+      read_[name] = fields.String();
+    }
     CHECK(fields.ok());
     figures_.bytes_pushed = static_cast<uint64_t>(sum);
   }
@@ -147,6 +166,10 @@ class ScriptedSidecar {
   void Answer(std::string word) {
     if (word == "rows") {
       AnswerRows();
+      return;
+    }
+    if (word == "stream") {
+      AnswerStream();
       return;
     }
     if (word == "diverged") {
@@ -189,6 +212,7 @@ class ScriptedSidecar {
   const std::unique_ptr<Program> program_;
   std::istringstream words_;
   uint32_t next_ = 0;
+  std::map<std::string, std::string> read_;
   EventFigures figures_;
 };
 

@@ -388,6 +388,9 @@ class FakeCoordinator : public ReplicaClient {
     evaluations_.push_back(request);
     return ReportEvaluationReply();
   }
+  absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
+    return take_stream(request);
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest&) override {
     return ReportFailureReply();
   }
@@ -407,6 +410,7 @@ class FakeCoordinator : public ReplicaClient {
 
   std::function<absl::StatusOr<HeartbeatReply>(const HeartbeatRequest&)> heartbeat;
   std::function<absl::StatusOr<NextWorkReply>(const NextWorkRequest&)> next_work;
+  std::function<absl::StatusOr<TakeStreamReply>(const TakeStreamRequest&)> take_stream;
 
  private:
   mutable Mutex mutex_;
