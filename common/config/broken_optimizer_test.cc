@@ -63,6 +63,54 @@ const std::vector<BrokenFile>& Cases() {
   return *cases;
 }
 
+const std::vector<BrokenFile>& MuonCases() {
+  static const auto* const cases = new std::vector<BrokenFile>{
+      {"MuonOfTheShards",
+       "schedule {",
+       "muon { rate: 0.02 } schedule {",
+       {"FILE:12:5: error: downpour.optimizer.muon: moves whole matrices, and the shards have "
+        "slices of equal size, which cut them; put it where replicas take steps by themselves: "
+        "local { steps: 50 inner { adam_w { rate: 0.001 } muon { rate: 0.02 } } }; a program in "
+        "Python gives torch.optim.Muon to Local"}},
+      {"MuonOutOfItsRanges",
+       "n_fetch: 2",
+       "local { steps: 8 inner { sgd { rate: 1 } muon { rate: 0 momentum: 1 weight_decay: -1 "
+       "steps: 21 } } }",
+       {"FILE:8:57: error: downpour.local.inner.muon.rate: 0 is not positive and finite",
+        "FILE:8:69: error: downpour.local.inner.muon.momentum: 1 is outside [0, 1)",
+        "FILE:8:85: error: downpour.local.inner.muon.weight_decay: -1 is not a finite number of at "
+        "least 0",
+        "FILE:8:95: error: downpour.local.inner.muon.steps: 21 is more than 20"}},
+      {"MuonWithoutAKind",
+       "n_fetch: 2",
+       "local { steps: 8 inner { muon { rate: 0.02 } } }",
+       {"FILE:8:20: error: downpour.local.inner: local steps of a network are by an optimizer of "
+        "the replica's; muon moves matrices alone; as in inner { adam_w { rate: 0.001 } muon { "
+        "rate: 0.02 } }"}},
+      {"MuonBesideAnAccumulator",
+       "n_fetch: 2",
+       "local { steps: 8 inner { adagrad { rate: 1 initial_accumulator: 0.1 } muon { rate: 1 } } }",
+       {"FILE:8:73: error: downpour.local.inner.muon: is not for adagrad with an "
+        "initial_accumulator; leave one of them out"}},
+      {"MuonOfAModelWhoseMatricesAreAGroups",
+       "n_fetch: 2",
+       "local { steps: 8 inner { sgd { rate: 1 } muon { rate: 1 } group { tensors: \"*weight\" "
+       "rate: 1 } } }",
+       {"FILE:8:44: error: downpour.local.inner.muon: the model has no matrix for it: no weight of "
+        "two dimensions or more that is no embedding's and that no group names; leave it out; "
+        "tensors are conv1/weight, conv1/bias, dense1/weight, dense1/bias"}},
+      {"MuonAsTorchSaysIt",
+       "n_fetch: 2",
+       "local { steps: 8 inner { sgd { rate: 1 } muon { lr: 1 ns_steps: 3 adjust_lr_fn: 1 } } }",
+       {"FILE:8:51: error: downpour.local.inner.muon.lr: Muon has no field \"lr\"; write rate",
+        "FILE:8:57: error: downpour.local.inner.muon.ns_steps: Muon has no field \"ns_steps\"; "
+        "write steps",
+        "FILE:8:69: error: downpour.local.inner.muon.adjust_lr_fn: Muon has no field "
+        "\"adjust_lr_fn\"; write scale"}},
+  };
+  return *cases;
+}
+
 class BrokenOptimizer : public ::testing::TestWithParam<BrokenFile> {};
 
 TEST_P(BrokenOptimizer, EveryErrorIsTold) {
@@ -73,6 +121,8 @@ TEST_P(BrokenOptimizer, EveryErrorIsTold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, BrokenOptimizer, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Muons, BrokenOptimizer, ::testing::ValuesIn(MuonCases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

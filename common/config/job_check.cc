@@ -148,8 +148,9 @@ void CheckFormats(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
-void CheckDownpour(const Downpour& downpour, const Stop& stop,
-                   const std::optional<ParameterLayout>& layout, Reporter* reporter) {
+void CheckDownpour(const Job& job, const std::optional<ParameterLayout>& layout,
+                   Reporter* reporter) {
+  const Downpour& downpour = job.downpour();
   CheckFormats(downpour, reporter);
   if (downpour.has_warmstart() && downpour.warmstart().steps() == 0 &&
       downpour.warmstart().seconds() == 0.0) {
@@ -160,8 +161,9 @@ void CheckDownpour(const Downpour& downpour, const Stop& stop,
        {std::pair<std::string, const Optimizer*>{"downpour.optimizer", &downpour.optimizer()},
         std::pair<std::string, const Optimizer*>{"downpour.local.inner",
                                                  &downpour.local().inner()}}) {
-    CheckOptimizer(*optimizer, path, stop, layout, reporter);
+    CheckOptimizer(*optimizer, path, job.stop(), layout, reporter);
   }
+  CheckMuon(downpour, job.model(), layout, reporter);
   CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
   const bool chosen = downpour.has_local();  // unset: differences are subtracted
@@ -231,7 +233,7 @@ class JobCheck {
             "add downpour { optimizer { ... } } or sandblaster { }");
     }
     if (job_.has_downpour()) {
-      CheckDownpour(job_.downpour(), job_.stop(), layout, reporter_);
+      CheckDownpour(job_, layout, reporter_);
     }
     if (job_.has_sandblaster() && !joined()) {
       CheckSandblaster(job_, reporter_);

@@ -162,7 +162,9 @@ void CheckInner(const Downpour& downpour, Reporter* reporter) {
   if (!downpour.local().has_inner() || inner.kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.local.inner",
                     "local steps of a network are by an optimizer of the replica's",
-                    "as in inner { adam_w { rate: 0.001 } }");
+                    inner.has_muon() ? "muon moves matrices alone; as in inner { adam_w { rate: "
+                                       "0.001 } muon { rate: 0.02 } }"
+                                     : "as in inner { adam_w { rate: 0.001 } }");
   }
   if (inner.has_average()) {
     reporter->Error("downpour.local.inner.average", "is the shards' affair",

@@ -406,6 +406,23 @@ TEST(JoinedCheckTest, OneOfLayersHasNoJoinersAndAnInnerOptimizerForItsLocalSteps
   FillJobDefaults(&filled);
   EXPECT_EQ(filled.downpour().local().inner().adam_w().beta2(), 0.999);
   EXPECT_OK(ValidateJob(filled));
+  inner->mutable_muon()->set_rate(0.02);
+  downpour->mutable_local()->set_dynamic(true);
+  EXPECT_OK(ValidateJob(job));
+  filled = job;
+  FillJobDefaults(&filled);
+  EXPECT_EQ(filled.downpour().local().inner().muon().momentum(), 0.95);
+  EXPECT_EQ(filled.downpour().local().inner().muon().weight_decay(), 0.1);
+  EXPECT_EQ(filled.downpour().local().inner().muon().steps(), 5u);
+  EXPECT_OK(ValidateJob(filled));
+  // A model's only weight may be a table, or a scale.
+  Job other = job;
+  *other.mutable_model()->mutable_layer(0)->mutable_layer_norm() = LayerNorm();
+  EXPECT_THAT(ValidateJob(other),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("downpour.local.inner.muon: the model has no matrix for it")));
+  inner->clear_muon();
+  downpour->mutable_local()->set_dynamic(false);
   inner->set_damping(1.0);
   refused("downpour.local.inner.damping: is the shards' affair");
   inner->clear_damping();

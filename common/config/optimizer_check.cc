@@ -1,6 +1,7 @@
 #include "common/config/optimizer_check.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/config/location_map.h"
@@ -9,6 +10,7 @@
 #include "common/optimizer/optimizer_kinds.h"
 #include "common/optimizer/schedule.h"
 #include "common/optimizer/schedule_lengths.h"
+#include "common/optimizer/tensor_ranges.h"
 
 namespace monsoon {
 namespace {
@@ -55,10 +57,15 @@ void CheckKind(const Optimizer& optimizer, const std::string& path, Reporter* re
     reporter->Error(JoinPath(path, absl::StrCat(name, ".", problem->field)), problem->message,
                     problem->suggestion);
   }
-  if (optimizer.has_average() && InitialState(optimizer) != 0.0f) {
-    reporter->Error(JoinPath(path, "average"),
-                    absl::StrCat("is not for ", name, " with an ", kind->initial_state),
-                    "leave one of them out");
+  if (const char* const field = StateBegunElsewhere(optimizer); field != nullptr) {
+    for (const auto& [is_set, part] :
+         {std::pair<bool, const char*>{optimizer.has_average(), "average"},
+          std::pair<bool, const char*>{optimizer.has_muon(), "muon"}}) {
+      if (is_set) {
+        reporter->Error(JoinPath(path, part), absl::StrCat("is not for ", name, " with an ", field),
+                        "leave one of them out");
+      }
+    }
   }
 }
 
@@ -106,6 +113,29 @@ void CheckOptimizer(const Optimizer& optimizer, const std::string& path, const S
     for (int i = 0; i < optimizer.group_size(); ++i) {
       CheckGroup(optimizer, i, JoinPath(path, absl::StrCat("group[", i, "]")), layout, reporter);
     }
+  }
+}
+
+void CheckMuon(const Downpour& downpour, const Model& model,
+               const std::optional<ParameterLayout>& layout, Reporter* reporter) {
+  if (downpour.optimizer().has_muon()) {
+    reporter->Error(
+        "downpour.optimizer.muon",
+        "moves whole matrices, and the shards have slices of equal size, which cut them",
+        "put it where replicas take steps by themselves: local { steps: 50 inner { "
+        "adam_w { rate: 0.001 } muon { rate: 0.02 } } }; a program in Python gives "
+        "torch.optim.Muon to Local");
+  }
+  const Optimizer& inner = downpour.local().inner();
+  // Programs may have no inner optimizer at all, which is told elsewhere.
+  if (!inner.has_muon() || !layout.has_value() || layout->layers().empty()) {
+    return;
+  }
+  if (TensorRanges::OfModel(model, *layout, inner).matrices.empty()) {
+    reporter->Error("downpour.local.inner.muon",
+                    "the model has no matrix for it: no weight of two dimensions or more that is "
+                    "no embedding's and that no group names",
+                    absl::StrCat("leave it out; ", SomeTensors(*layout)));
   }
 }
 

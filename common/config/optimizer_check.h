@@ -6,7 +6,9 @@
 
 #include "common/config/reporter.h"
 #include "common/model/parameter_layout.h"
+#include "proto/downpour.pb.h"
 #include "proto/job.pb.h"
+#include "proto/model.pb.h"
 #include "proto/optimizer.pb.h"
 
 namespace monsoon {
@@ -15,5 +17,10 @@ namespace monsoon {
 // own. `stop` tells what shares of a schedule are of.
 void CheckOptimizer(const Optimizer& optimizer, const std::string& path, const Stop& stop,
                     const std::optional<ParameterLayout>& layout, Reporter* reporter);
+
+// Whether Optimizer.muon stands where whole matrices are, and there are some: in local.inner, of
+// `model`, which `layout` is of.
+void CheckMuon(const Downpour& downpour, const Model& model,
+               const std::optional<ParameterLayout>& layout, Reporter* reporter);
 
 }  // namespace monsoon

@@ -92,6 +92,10 @@ double DampingFactor(double damping, int64_t staleness) {
 
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> OptimizerKernel::Create(
     const Optimizer& optimizer, std::shared_ptr<const RateReductions> reductions) {
+  if (optimizer.has_muon()) {
+    return absl::InvalidArgumentError(
+        "optimizer.muon: it moves whole matrices, and there are none here; it is for local.inner");
+  }
   Optimizer filled = optimizer;
   FillOptimizerDefaults(&filled);
   RETURN_IF_ERROR(CheckOptimizer(filled));

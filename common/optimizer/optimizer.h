@@ -49,7 +49,8 @@ double DampingFactor(double damping, int64_t staleness);
 class OptimizerKernel {
  public:
   // InvalidArgument names the field: no kind set, a rate that is not positive
-  // and finite, a momentum outside [0, 1), ... `reductions` as in RateSchedule.
+  // and finite, a momentum outside [0, 1), ... a muon, which parameters by themselves have nothing
+  // for (CreateRangeKernel). `reductions` as in RateSchedule.
   static absl::StatusOr<std::unique_ptr<OptimizerKernel>> Create(
       const Optimizer& optimizer, std::shared_ptr<const RateReductions> reductions = nullptr);
 

@@ -196,6 +196,7 @@ std::string OptimizerNames(absl::string_view last) {
 std::string OptimizerName(const Optimizer& optimizer) {
   const OptimizerKind* const kind = FindKind(optimizer);
   return absl::StrCat(kind == nullptr ? "none" : kind->name(),
+                      optimizer.has_muon() ? " with muon" : "",
                       optimizer.has_average() ? " with average" : "");
 }
 
@@ -205,6 +206,9 @@ void FillOptimizerDefaults(Optimizer* optimizer) {
   }
   if (optimizer->has_average()) {
     FillUnset(optimizer->mutable_average());
+  }
+  if (optimizer->has_muon()) {
+    FillUnset(optimizer->mutable_muon());
   }
   if (optimizer->has_schedule()) {
     FillScheduleDefaults(optimizer->mutable_schedule());
@@ -229,20 +233,24 @@ absl::Status CheckOptimizer(const Optimizer& optimizer) {
                                                    ", which has one of its own: set ", path,
                                                    "weight_decay"));
   }
-  if (!optimizer.has_average()) {
-    return absl::OkStatus();
+  if (const char* const field = StateBegunElsewhere(optimizer);
+      field != nullptr && (optimizer.has_average() || optimizer.has_muon())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.", optimizer.has_average() ? "average" : "muon", " with ", path,
+                     field, ": leave one of them out"));
   }
-  if (InitialState(optimizer) != 0.0f) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer.average with ", path,
-                                                   kind->initial_state, ": leave one of them out"));
+  if (optimizer.has_muon()) {
+    RETURN_IF_ERROR(CheckNumbers(optimizer.muon(), "optimizer.muon."));
   }
-  return CheckNumbers(optimizer.average(), "optimizer.average.");
+  return optimizer.has_average() ? CheckNumbers(optimizer.average(), "optimizer.average.")
+                                 : absl::OkStatus();
 }
 
 int OptimizerStateSlots(const Optimizer& optimizer) {
   const OptimizerKind* const kind = FindKind(optimizer);
   const int average = optimizer.has_average() ? 1 : 0;
-  return (kind == nullptr ? 0 : kind->slots(optimizer)) + average;
+  const int matrices = optimizer.has_muon() ? 1 : 0;
+  return std::max(kind == nullptr ? 0 : kind->slots(optimizer), matrices) + average;
 }
 
 float InitialState(const Optimizer& optimizer) {
@@ -250,6 +258,10 @@ float InitialState(const Optimizer& optimizer) {
   return kind == nullptr || kind->initial_state == nullptr
              ? 0.0f
              : static_cast<float>(NumberOf(KindMessage(optimizer), kind->initial_state));
+}
+
+const char* StateBegunElsewhere(const Optimizer& optimizer) {
+  return InitialState(optimizer) == 0.0f ? nullptr : FindKind(optimizer)->initial_state;
 }
 
 bool Decays(const Optimizer& optimizer) {

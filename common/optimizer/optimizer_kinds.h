@@ -57,17 +57,18 @@ const OptimizerKind* FindKind(const Optimizer& optimizer);
 // "sgd, momentum and adagrad", with `last` in place of "and".
 std::string OptimizerNames(absl::string_view last);
 
-// "adam_w", "adam_w with average", "none".
+// "adam_w", "adam_w with average", "adam_w with muon", "none".
 std::string OptimizerName(const Optimizer& optimizer);
 
 // Sets what is unset and has a default.
 void FillOptimizerDefaults(Optimizer* optimizer);
 
 // Of an optimizer with all defaults filled in. InvalidArgument names the field: no kind set, a
-// rate that is not positive and finite, a momentum outside [0, 1), ...
+// rate that is not positive and finite, a momentum outside [0, 1), ... Of its muon, too.
 absl::Status CheckOptimizer(const Optimizer& optimizer);
 
-// Floats of state kept for each parameter, those of an average included.
+// Floats of state kept for each parameter, those of an average included. With a muon as many as
+// the kind or the matrices need, whichever is more.
 int OptimizerStateSlots(const Optimizer& optimizer);
 
 // What each of them begins as, but for an average's.
@@ -76,6 +77,10 @@ float InitialState(const Optimizer& optimizer);
 // Whether there is any weight decay, and the optimizer without it.
 bool Decays(const Optimizer& optimizer);
 Optimizer WithoutDecay(const Optimizer& optimizer);
+
+// Which field of the kind makes its state begin as something else than 0, as an average and a muon
+// need it; null: none.
+const char* StateBegunElsewhere(const Optimizer& optimizer);
 
 // Of a kind that is set.
 double RateOf(const Optimizer& optimizer);

@@ -9,8 +9,10 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/optimizer/muon.h"
 #include "common/optimizer/optimizer_groups.h"
 #include "common/optimizer/optimizer_kinds.h"
+#include "common/optimizer/schedule.h"
 
 namespace monsoon {
 namespace {
@@ -27,9 +29,12 @@ class RangeKernel final : public OptimizerKernel {
   // optimizer's own; `statistics` are one of them, or null.
   RangeKernel(std::vector<std::unique_ptr<OptimizerKernel>> kernels,
               const OptimizerKernel* statistics, std::vector<Piece> pieces)
-      : kernels_(std::move(kernels)), statistics_(statistics), pieces_(std::move(pieces)) {}
+      : kernels_(std::move(kernels)),
+        statistics_(statistics),
+        pieces_(std::move(pieces)),
+        slots_(MostSlots(kernels_)) {}
 
-  int state_slots() const override { return kernels_[0]->state_slots(); }
+  int state_slots() const override { return slots_; }
   float initial_state() const override { return kernels_[0]->initial_state(); }
 
   void Apply(PushNumber k, std::span<float> w, OptimizerState state,
@@ -92,6 +97,14 @@ class RangeKernel final : public OptimizerKernel {
   }
 
  private:
+  static int MostSlots(const std::vector<std::unique_ptr<OptimizerKernel>>& kernels) {
+    int most = 0;
+    for (const std::unique_ptr<OptimizerKernel>& kernel : kernels) {
+      most = std::max(most, kernel == nullptr ? 0 : kernel->state_slots());
+    }
+    return most;
+  }
+
   static void MoveStatistics(std::span<const float> g, const PushTerms& push, std::span<float> w) {
     const float share = push.share;
     for (size_t i = 0; i < w.size(); ++i) {
@@ -117,14 +130,17 @@ class RangeKernel final : public OptimizerKernel {
         continue;
       }
       update(*piece.kernel, range, w.subspan(range.begin, range.size()),
-             piece.kernel == statistics_ ? OptimizerState()
-                                         : state.Part(range.begin, range.size(), w.size()));
+             piece.kernel->state_slots() == 0
+                 ? OptimizerState()
+                 : state.Part(range.begin, range.size(), w.size())
+                       .First(piece.kernel->state_slots(), slots_, range.size()));
     }
   }
 
   const std::vector<std::unique_ptr<OptimizerKernel>> kernels_;
   const OptimizerKernel* const statistics_;
   const std::vector<Piece> pieces_;
+  const int slots_;  // the most of any kernel; each has the first ones
 };
 
 bool Has(const std::vector<Slice>& parts, uint64_t index) {
@@ -135,14 +151,26 @@ bool Has(const std::vector<Slice>& parts, uint64_t index) {
 // What decides about a parameter.
 struct Rule {
   bool statistic = false;
-  bool bare = false;         // without decay
-  std::optional<int> group;  // Optimizer.group
+  bool bare = false;             // without decay
+  std::optional<int> group;      // Optimizer.group
+  std::optional<size_t> matrix;  // of tensors.matrices
   bool operator==(const Rule&) const = default;
 };
+
+std::optional<size_t> MatrixAt(const std::vector<WeightMatrix>& matrices, uint64_t index) {
+  const auto matrix = std::ranges::upper_bound(matrices, index, {}, &WeightMatrix::end);
+  if (matrix == matrices.end() || index < matrix->begin) {
+    return std::nullopt;
+  }
+  return static_cast<size_t>(matrix - matrices.begin());
+}
 
 Rule RuleAt(const Optimizer& optimizer, const TensorRanges& tensors, uint64_t index) {
   if (Has(tensors.statistics, index)) {
     return {.statistic = true};
+  }
+  if (const auto matrix = MatrixAt(tensors.matrices, index)) {
+    return {.matrix = matrix};
   }
   Rule rule{.bare = optimizer.weight_decay_weights_only() && Has(tensors.biases, index)};
   for (size_t i = 0; i < tensors.groups.size() && !rule.group.has_value(); ++i) {
@@ -162,16 +190,22 @@ struct RulePiece {
 std::vector<RulePiece> Cut(const Optimizer& optimizer, const TensorRanges& tensors,
                            const Slice& range) {
   std::vector<uint64_t> cuts = {range.begin};
+  const auto add_part = [&](uint64_t begin, uint64_t end) {
+    CHECK(begin >= range.begin && end <= range.end);
+    cuts.push_back(begin);
+    cuts.push_back(end);
+  };
   const auto add = [&](const std::vector<Slice>& parts) {
     for (const Slice& part : parts) {
-      CHECK(part.begin >= range.begin && part.end <= range.end);
-      cuts.push_back(part.begin);
-      cuts.push_back(part.end);
+      add_part(part.begin, part.end);
     }
   };
   add(tensors.biases);
   add(tensors.statistics);
   std::ranges::for_each(tensors.groups, add);
+  for (const WeightMatrix& matrix : tensors.matrices) {
+    add_part(matrix.begin, matrix.end());
+  }
   std::ranges::sort(cuts);
   cuts.push_back(range.end);
   std::vector<RulePiece> pieces;
@@ -190,24 +224,68 @@ std::vector<RulePiece> Cut(const Optimizer& optimizer, const TensorRanges& tenso
   return pieces;
 }
 
-// Of a rule that is not the optimizer's own; null: its parameters are frozen.
-absl::StatusOr<std::unique_ptr<OptimizerKernel>> KernelOf(
-    const Optimizer& optimizer, const Rule& rule,
-    const std::shared_ptr<const RateReductions>& reductions) {
-  if (rule.statistic) {
-    Optimizer as_it_is;
-    as_it_is.mutable_sgd()->set_rate(1.0);
-    return OptimizerKernel::Create(as_it_is);
+// Makes the kernels of an optimizer.
+class KernelMaker {
+ public:
+  // `optimizer` has its defaults where it has a muon.
+  KernelMaker(const Optimizer& optimizer, const TensorRanges& tensors,
+              std::shared_ptr<const RateReductions> reductions)
+      : optimizer_(optimizer), tensors_(tensors), reductions_(std::move(reductions)) {}
+
+  // Of all that no other rule has.
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> Own() const {
+    Optimizer own = Kind();
+    own.clear_group();
+    return OptimizerKernel::Create(own, reductions_);
   }
-  Optimizer own = optimizer;
-  if (rule.group.has_value()) {
-    const OptimizerGroup& group = optimizer.group(*rule.group);
-    if (group.frozen()) {
-      return nullptr;
+
+  // Of a rule that is not the optimizer's own; null: its parameters are frozen.
+  absl::StatusOr<std::unique_ptr<OptimizerKernel>> Of(const Rule& rule) const {
+    if (rule.statistic) {
+      Optimizer as_it_is;
+      as_it_is.mutable_sgd()->set_rate(1.0);
+      return OptimizerKernel::Create(as_it_is);
     }
-    own = OfGroup(optimizer, group);
+    if (rule.matrix.has_value()) {
+      const WeightMatrix& matrix = tensors_.matrices[*rule.matrix];
+      return std::make_unique<MuonKernel>(optimizer_, matrix.rows, matrix.columns, reductions_,
+                                          scratch_);
+    }
+    Optimizer own = Kind();
+    if (rule.group.has_value()) {
+      const OptimizerGroup& group = optimizer_.group(*rule.group);
+      if (group.frozen()) {
+        return nullptr;
+      }
+      own = OfGroup(own, group);
+    }
+    return OptimizerKernel::Create(rule.bare && Decays(own) ? WithoutDecay(own) : own, reductions_);
   }
-  return OptimizerKernel::Create(rule.bare && Decays(own) ? WithoutDecay(own) : own, reductions);
+
+ private:
+  // What moves all that is no matrix.
+  Optimizer Kind() const {
+    Optimizer kind = optimizer_;
+    kind.clear_muon();
+    return kind;
+  }
+
+  const Optimizer& optimizer_;
+  const TensorRanges& tensors_;
+  const std::shared_ptr<const RateReductions> reductions_;
+  const std::shared_ptr<MuonScratch> scratch_ = std::make_shared<MuonScratch>();
+};
+
+absl::Status CheckMatrices(const Optimizer& filled, const TensorRanges& tensors) {
+  if (filled.has_muon()) {
+    RETURN_IF_ERROR(CheckOptimizer(filled));
+    RETURN_IF_ERROR(ValidateSchedule(filled.schedule()));
+    if (tensors.matrices.empty()) {
+      return absl::InvalidArgumentError("optimizer.muon: there is no matrix for it");
+    }
+  }
+  CHECK(filled.has_muon() || tensors.matrices.empty());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -215,17 +293,19 @@ absl::StatusOr<std::unique_ptr<OptimizerKernel>> KernelOf(
 absl::StatusOr<std::unique_ptr<OptimizerKernel>> CreateRangeKernel(
     const Optimizer& optimizer, const TensorRanges& tensors, const Slice& range,
     const std::shared_ptr<const RateReductions>& reductions) {
-  Optimizer whole = optimizer;
-  whole.clear_group();
+  Optimizer filled = optimizer;
+  FillOptimizerDefaults(&filled);
+  RETURN_IF_ERROR(CheckMatrices(filled, tensors));
+  const KernelMaker make(filled, tensors, reductions);
   std::vector<std::unique_ptr<OptimizerKernel>> kernels;
-  ASSIGN_OR_RETURN(kernels.emplace_back(), OptimizerKernel::Create(whole, reductions));
+  ASSIGN_OR_RETURN(kernels.emplace_back(), make.Own());
   std::vector<Rule> rules = {Rule()};
   const OptimizerKernel* statistics = nullptr;
   std::vector<Piece> pieces;
-  for (RulePiece& piece : Cut(optimizer, tensors, range)) {
+  for (RulePiece& piece : Cut(filled, tensors, range)) {
     auto rule = std::ranges::find(rules, piece.rule);
     if (rule == rules.end()) {
-      ASSIGN_OR_RETURN(kernels.emplace_back(), KernelOf(optimizer, piece.rule, reductions));
+      ASSIGN_OR_RETURN(kernels.emplace_back(), make.Of(piece.rule));
       rule = rules.insert(rules.end(), piece.rule);
       statistics = piece.rule.statistic ? kernels.back().get() : statistics;
     }

@@ -100,7 +100,7 @@ TEST(RangeKernelTest, StatisticsAreSubtractedAsTheyAreAndTheirStateStays) {
                              " weight_decay: 0.25 clip_value: 0.5 weight_decay_weights_only: true "
                              "schedule { warm_up_pushes: 10 }";
     ASSERT_OK_AND_ASSIGN(const auto kernel,
-                         CreateRangeKernel(Parse(text), {kBiases, statistics, {}}, kRange));
+                         CreateRangeKernel(Parse(text), {kBiases, statistics, {}, {}}, kRange));
     ASSERT_OK_AND_ASSIGN(const auto plain,
                          CreateRangeKernel(Parse(text), {.biases = kBiases}, kRange));
     const auto slots = static_cast<size_t>(kernel->state_slots());

@@ -39,8 +39,20 @@ TensorRanges TensorRanges::Of(const ParameterLayout& layout, const Optimizer& op
   return all.Within(range);
 }
 
+TensorRanges TensorRanges::OfModel(const Model& model, const ParameterLayout& layout,
+                                   const Optimizer& optimizer) {
+  TensorRanges all = Of(layout, optimizer, {0, layout.size()});
+  if (optimizer.has_muon()) {
+    all.matrices = WeightMatrices(model, layout);
+    std::erase_if(all.matrices, [&](const WeightMatrix& matrix) {
+      return GroupOf(optimizer, matrix.tensor).has_value();
+    });
+  }
+  return all;
+}
+
 TensorRanges TensorRanges::Within(const Slice& range) const {
-  TensorRanges within{Clip(biases, range), Clip(statistics, range), {}};
+  TensorRanges within{Clip(biases, range), Clip(statistics, range), {}, {}};
   for (const std::vector<Slice>& group : groups) {
     within.groups.push_back(Clip(group, range));
   }

@@ -5,6 +5,8 @@
 
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "common/model/weight_matrices.h"
+#include "proto/model.pb.h"
 #include "proto/optimizer.pb.h"
 
 namespace monsoon {
@@ -16,12 +18,20 @@ struct TensorRanges {
   // Of Optimizer.group, in its order; fewer: the last ones have none here. They have biases, too,
   // and no statistics.
   std::vector<std::vector<Slice>> groups;
+  // Those that Optimizer.muon moves: WeightMatrices, but for those that a group has. Of the whole
+  // vector alone (OfModel): no part of one is one.
+  std::vector<WeightMatrix> matrices;
 
-  // What the layout has of them within `range`.
+  // All that the layout has of them; `model` is what it was made from.
+  static TensorRanges OfModel(const Model& model, const ParameterLayout& layout,
+                              const Optimizer& optimizer);
+  // What the layout has of them within `range`, without matrices.
   static TensorRanges Of(const ParameterLayout& layout, const Optimizer& optimizer,
                          const Slice& range);
   TensorRanges Within(const Slice& range) const;
-  bool empty() const { return biases.empty() && statistics.empty() && groups.empty(); }
+  bool empty() const {
+    return biases.empty() && statistics.empty() && groups.empty() && matrices.empty();
+  }
 };
 
 }  // namespace monsoon

@@ -1,4 +1,6 @@
 // A few epochs on Fashion-MNIST: enough to see that asynchronous replicas learn.
+#include <string>
+
 #include "common/testing/status_matchers.h"
 #include "tests/convergence/fashion_mnist.h"
 
@@ -7,6 +9,7 @@ namespace {
 
 using testing::Preset;
 using testing::StaleShare;
+using testing::TrainInOneProcess;
 using testing::TrainOnCluster;
 
 TEST(ConvergenceTest, ThreeReplicasTrainTheMlp) {
@@ -47,6 +50,33 @@ TEST(ConvergenceTest, ThreeReplicasTrainTheMlpByLocalSteps) {
               end.final_test_accuracy(), pushes, steps);
   EXPECT_GE(end.final_test_accuracy(), 0.84);
   EXPECT_GE(steps, pushes * 15);
+}
+
+std::string RoundsOf(const std::string& inner) {
+  return "downpour={ rounds { } local { steps: 20 inner { adam_w { rate: 0.001 } " + inner +
+         " } } optimizer { nesterov { rate: 0.7 momentum: 0.8 } } }";
+}
+
+// MuLoCo: as many steps with Muon for the weights reach no less than AdamW's. In one process both
+// repeat to the bit.
+TEST(ConvergenceTest, MuonTrainsTheMlpInFewerSteps) {
+  const std::string muon = "muon { rate: 0.001 scale: MATCH_ADAMW }";
+  double alone[2] = {};
+  for (const bool with_muon : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const Job job,
+                         Preset("mlp", {"stop.epochs=2", RoundsOf(with_muon ? muon : "")}));
+    ASSERT_OK_AND_ASSIGN(alone[with_muon], TrainInOneProcess(job));
+  }
+  std::printf("mlp, one process, 2 epochs: accuracy %.4f with AdamW, %.4f with Muon\n", alone[0],
+              alone[1]);
+  EXPECT_GE(alone[1], alone[0]);
+
+  ASSERT_OK_AND_ASSIGN(const Job job, Preset("mlp", {"stop.epochs=2", RoundsOf(muon)}));
+  ASSERT_OK_AND_ASSIGN(const JobDescription end, TrainOnCluster(job, 3, absl::Seconds(120)));
+  ASSERT_EQ(end.summary().state(), SUCCEEDED) << end.summary().reason();
+  std::printf("mlp, 3 replicas, 2 epochs by Muon in rounds: accuracy %.4f\n",
+              end.final_test_accuracy());
+  EXPECT_GE(end.final_test_accuracy(), 0.84);
 }
 
 }  // namespace

@@ -84,9 +84,8 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Job& job,
   }
   const Slice all{0, t.layout_.size()};
   t.statistics_ = StatisticRanges(t.layout_, all);
-  ASSIGN_OR_RETURN(
-      t.optimizer_,
-      CreateRangeKernel(OptimizerOf(job), TensorRanges::Of(t.layout_, OptimizerOf(job), all), all));
+  const TensorRanges tensors = TensorRanges::OfModel(job.model(), t.layout_, OptimizerOf(job));
+  ASSIGN_OR_RETURN(t.optimizer_, CreateRangeKernel(OptimizerOf(job), tensors, all));
   ASSIGN_OR_RETURN(t.network_, CreateNetwork(options.backend, job.model(), t.layout_,
                                              NetworkOptions{options.threads}));
   Initialize(t.layout_, job.seed(), 0, t.parameters_.span());

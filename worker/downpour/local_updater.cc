@@ -58,8 +58,9 @@ std::optional<Optimizer> OwnOptimizer(const Downpour& downpour) {
 
 }  // namespace
 
-TensorRanges LocalUpdater::TensorsOf(const Downpour& downpour, const ParameterLayout& layout) {
-  return TensorRanges::Of(layout, OwnOptimizer(downpour).value_or(Optimizer()), {0, layout.size()});
+TensorRanges LocalUpdater::TensorsOf(const Downpour& downpour, const Model& model,
+                                     const ParameterLayout& layout) {
+  return TensorRanges::OfModel(model, layout, OwnOptimizer(downpour).value_or(Optimizer()));
 }
 
 absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpour& downpour,

@@ -20,11 +20,14 @@
 // push. With fragments (Douillard et al. 2025, arXiv 2501.18512) a push takes what the steps moved
 // of one, and a fetch of one lands there alone.
 //
+// With a `muon` in `inner` a step moves whole matrices (common/optimizer/muon.h), on the host and
+// in the thread that calls: what comes of them is this class's affair as of any optimizer.
+//
 // All vectors lie at one place, the host's memory or the device that computes: spans of
 // parameters and gradients are of that place.
 //
 // Memory: the vector's size for h, for the open push, and for each push that was not acknowledged
-// when the fetch in flight began.
+// when the fetch in flight began. A muon takes its own with the first step (MuonScratch).
 //
 // Thread safety: none; the compute thread owns it.
 #pragma once
@@ -50,6 +53,7 @@
 namespace monsoon {
 
 class Downpour;
+class Model;
 
 class LocalUpdater {
  public:
@@ -63,8 +67,9 @@ class LocalUpdater {
                                                               const ShardMap& map,
                                                               const TensorRanges& tensors = {},
                                                               const FragmentMap& fragments = {});
-  // What Create is to know of a model's tensors.
-  static TensorRanges TensorsOf(const Downpour& downpour, const ParameterLayout& layout);
+  // What Create is to know of the tensors of `model`, which `layout` is of.
+  static TensorRanges TensorsOf(const Downpour& downpour, const Model& model,
+                                const ParameterLayout& layout);
 
   // An inner optimizer's schedule goes on after so many steps that others made before this
   // session. Before the first Step.
@@ -72,8 +77,8 @@ class LocalUpdater {
 
   // Where the vectors are to lie, at first and with null in the host's memory; before the first
   // Step. `place` outlives this. All as before after ResourceExhausted, where there is no room,
-  // and Unimplemented, where the optimizer has no step for a device (StepAt), and with fragments
-  // or mixing.
+  // and Unimplemented, where the optimizer has no step for a device (StepAt: it has groups, or a
+  // muon), and with fragments or mixing.
   absl::Status MoveTo(VectorPlace* place);
 
   // One step's gradient: moves `w` and remembers the displacement.

@@ -128,7 +128,7 @@ class OnDeviceTest : public ::testing::Test {
     if (run.adagrad_rate > 0) downpour.mutable_local_update()->set_adagrad_rate(run.adagrad_rate);
     if (run.local_steps > 0) *downpour.mutable_local()->mutable_inner() = run.inner;
     auto local = LocalUpdater::Create(downpour, *ShardMap::Create(layout_.size(), 1),
-                                      {.statistics = run.statistics});
+                                      TensorsOf(downpour, run.statistics));
     EXPECT_OK(local.status());
     DownpourRunner runner(options, &layout_, &shards, group->get(), *std::move(local), &stats,
                           &control, Clock::Real());
@@ -158,6 +158,11 @@ class OnDeviceTest : public ::testing::Test {
       vectors_out_ += device->vectors_out;
     }
     return shards.pushed();
+  }
+  TensorRanges TensorsOf(const Downpour& downpour, const std::vector<Slice>& statistics) const {
+    TensorRanges tensors = LocalUpdater::TensorsOf(downpour, model_, layout_);
+    tensors.statistics = statistics;
+    return tensors;
   }
   void Lend(ReplicaGroup* group) {
     auto zeros = std::make_shared<AlignedFloats>(layout_.size());
@@ -199,7 +204,7 @@ TEST_F(OnDeviceTest, SendsTheShardsTheSameBits) {
 }
 
 TEST_F(OnDeviceTest, LocalStepsSendTheShardsTheSameBits) {
-  std::vector<Optimizer> inner(5);
+  std::vector<Optimizer> inner(6);
   inner[0].mutable_sgd()->set_rate(0.05);
   inner[1].mutable_momentum()->set_rate(0.05);
   inner[1].mutable_momentum()->set_momentum(0.9);
@@ -207,6 +212,8 @@ TEST_F(OnDeviceTest, LocalStepsSendTheShardsTheSameBits) {
   inner[3].mutable_rms_prop()->set_rate(0.01);
   inner[4].mutable_adam_w()->set_rate(0.01);
   inner[4].set_clip_norm(0.1);  // the host steps
+  inner[5].mutable_adam_w()->set_rate(0.01);
+  inner[5].mutable_muon()->set_rate(0.02);  // likewise
   for (const uint32_t replicas : {1u, 3u}) {
     for (size_t kind = 0; kind < inner.size(); ++kind) {
       SCOPED_TRACE(absl::StrCat(replicas, " replicas, inner optimizer ", kind));

@@ -70,7 +70,7 @@ class StatisticsTest : public ::testing::Test {
       ASSERT_OK(group.status());
       group_ = *std::move(group);
       auto local = LocalUpdater::Create(downpour_, *ShardMap::Create(layout_.size(), 1),
-                                        LocalUpdater::TensorsOf(downpour_, layout_));
+                                        LocalUpdater::TensorsOf(downpour_, Model(), layout_));
       ASSERT_OK(local.status());
       Job job;
       *job.mutable_downpour() = downpour_;

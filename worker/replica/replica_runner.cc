@@ -227,10 +227,11 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
                                         SessionResources* resources) {
   const JoinedJob& joined = resources->joined;
   const Job& job = joined.job;
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                                        LocalUpdater::TensorsOf(job.downpour(), joined.layout),
-                                        joined.client_options.fragments));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<LocalUpdater> local,
+      LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                           LocalUpdater::TensorsOf(job.downpour(), job.model(), joined.layout),
+                           joined.client_options.fragments));
   resources->downpour = std::make_unique<DownpourRunner>(
       DownpourRunnerOptions::From(job, worker_, joined.client_options.fragments), &joined.layout,
       resources->client.get(), resources->group.get(), std::move(local), stats, control,

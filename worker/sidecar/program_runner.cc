@@ -84,10 +84,11 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   group_options.worker = worker;
   group_options.stats = stats;
   ReplicaGroup group(group_options, &network);
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local,
-                   LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                                        LocalUpdater::TensorsOf(job.downpour(), joined.layout),
-                                        joined.client_options.fragments));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<LocalUpdater> local,
+      LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                           LocalUpdater::TensorsOf(job.downpour(), job.model(), joined.layout),
+                           joined.client_options.fragments));
   DownpourRunnerOptions downpour_options =
       DownpourRunnerOptions::From(job, worker, joined.client_options.fragments);
   downpour_options.halves = options_.halves;
