@@ -132,6 +132,7 @@ absl::Status DownpourJob::TakeReport(uint32_t worker, const NextWorkRequest& req
                      " ends the training, and a batch (sandblaster) goes on from there: only the "
                      "settings end a part of such a job; cancel it to stop it"));
   }
+  RETURN_IF_ERROR(Streams::Check(request.stream()));
   for (const BlockId& done : request.done()) {
     BlockIsDone(worker, BlockRef{done.epoch(), done.block()});
   }

@@ -355,6 +355,12 @@ TEST(DownpourJobTest, StreamsOfSamplesWithoutNumbersAreKept) {
   read->set_state("seven");
   read->set_push(7);
   ASSERT_OK(job.NextWork(0, request, absl::ZeroDuration()));
+  // What no stream can have is refused before anything of it counts.
+  request.set_request(2);
+  read->set_state(std::string(70000, 's'));
+  EXPECT_THAT(job.NextWork(0, request, absl::ZeroDuration()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("70000 bytes")));
+  request.set_request(1);
   // Another replica's word on it does not count, and people are told.
   read->set_state("no");
   request.mutable_session()->set_worker(1);

@@ -105,7 +105,10 @@ std::vector<std::string> Streams::NoteRead(const SessionKey& session, const Posi
     const bool room = BytesWithout(position.name()) + position.state().size() <= kMostTotalBytes &&
                       (stream != nullptr || all().size() < kMostStreams);
     if (!room || IsTaken(stream, session.worker(), is_live)) {
-      left_out.push_back(position.name());
+      std::set<std::string>& told = left_out_[session.worker()];
+      if (told.size() < kMostStreams && told.insert(position.name()).second) {
+        left_out.push_back(position.name());
+      }
       continue;
     }
     if (stream == nullptr || !stream->has_taken_by() || stream->taken_by() != session.worker()) {
@@ -128,6 +131,7 @@ std::vector<std::string> Streams::NoteRead(const SessionKey& session, const Posi
 
 std::vector<Streams::ReadAgain> Streams::Leave(const SessionKey& session,
                                                std::optional<uint64_t> pushes) {
+  left_out_.erase(session.worker());
   std::vector<ReadAgain> again;
   for (const TakenStream& stream : all()) {
     if (stream.has_taken_by() && stream.taken_by() == session.worker()) {

@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +45,9 @@ class Streams {
   using IsLive = std::function<bool(uint32_t worker)>;
   absl::StatusOr<TakeStreamReply> Take(uint32_t worker, const std::string& name,
                                        const IsLive& is_live);
-  // What `worker` has read; what it has not taken, it takes with that. A position for which there
-  // is no room, and one of a stream that another replica reads, are left out: returns their names.
+  // What the session has read, of which Check has said nothing; what its worker has not taken, it
+  // takes with that. A position for which there is no room, and one of a stream that another
+  // replica reads, are left out: returns their names, each once a session.
   std::vector<std::string> NoteRead(const SessionKey& session,
                                     const google::protobuf::RepeatedPtrField<StreamPosition>& read,
                                     const IsLive& is_live);
@@ -68,6 +71,8 @@ class Streams {
   }
 
   const JobWriter job_;
+  // By worker: streams of its session that were left out.
+  std::map<uint32_t, std::set<std::string>> left_out_;
 };
 
 }  // namespace monsoon

@@ -58,6 +58,9 @@ TEST_F(StreamsTest, AStreamIsOneWorkersUntilItIsGone) {
   EXPECT_EQ(reply.held_by(), "worker/0");
   EXPECT_THAT(Read(Session(0), "part-0", "seven", 7), IsEmpty());
   EXPECT_THAT(Read(Session(1), "part-0", "no", 1), ElementsAre("part-0"));
+  EXPECT_THAT(Read(Session(1), "part-0", "no", 2), IsEmpty());  // it was said
+  streams_.Leave(Session(1), 2);
+  EXPECT_THAT(Read(Session(1, 2), "part-0", "no", 1), ElementsAre("part-0"));
   live_.erase(0);
   EXPECT_THAT(streams_.Leave(Session(0), 7), IsEmpty());
   ASSERT_OK_AND_ASSIGN(reply, Take(1, "part-0"));

@@ -13,6 +13,7 @@ steps, that is in as much time, by
 - DiLoCo in torch: three copies in one process, their mean difference by Nesterov(0.7, 0.9).
 
 and by Monsoon with each way of WAYS. Rows of eight programs, and of the GPT of 0.8 M, have one seed.
+What FILE has of an earlier run is not run again.
 Programs are forked from this process, which has loaded PyTorch, so that a run takes seconds. It needs
 PyTorch, Debian's dataset-fashion-mnist and dict-gcide, and MONSOON_BIN.
 """
@@ -183,10 +184,16 @@ def main(argv):
     if not options.quick and "gpt" in options.models:
         cases += [(SmallGpt, 8, 150, 10, 1), (Gpt, 3, 150, 10, 1)]
     tasks, rows, number = {}, [], 0
+    if options.out and pathlib.Path(options.out).exists():
+        rows = json.loads(pathlib.Path(options.out).read_text(encoding="utf-8"))
+    known = {tuple(row[key] for key in ("model", "programs", "steps", "every", "seed"))
+             for row in rows}
     with ms.local_cluster(ps=1) as cluster:
         for kind, programs, steps, every, seeds in cases:
             task = tasks.setdefault(kind, kind())
             for seed in range(1, seeds + 1):
+                if (task.title, programs, steps, every, seed) in known:
+                    continue
                 begin = time.monotonic()
                 found = {"alone": in_torch(task, seed, 1, steps),
                          "DDP": in_torch(task, seed, programs, steps),
