@@ -5,11 +5,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/cluster.pb.h"
+#include "proto/coordinator.pb.h"
+#include "proto/tensor.pb.h"
 
 namespace monsoon {
 
 inline constexpr uint32_t kShards = 2;
 inline constexpr uint32_t kWorkers = 2;
+// A job's blocks are kept one by one.
+inline constexpr uint64_t kMostExamples = 1000;
+
+// What the tests of a whole coordinator have of a worker.
+struct FuzzedWorker {
+  uint64_t incarnation = 0;
+  uint64_t term = 0;
+  SessionKey session;
+  uint64_t request = 0;
+  NextWorkReply told;
+};
 
 inline constexpr char kDownpour[] = R"(
   name: "j"

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,9 +28,6 @@
 #include "google/protobuf/text_format.h"
 
 namespace monsoon::testing {
-
-// A job's blocks are kept one by one.
-inline constexpr uint64_t kMostExamples = 1000;
 
 inline void CheckAnswer(const absl::Status& status) { CHECK_OK(JudgeFuzzAnswer(status)); }
 
@@ -76,15 +72,6 @@ class FuzzedCoordinator {
   }
 
  private:
-  // What the tests of a whole coordinator have of a worker.
-  struct Worker {
-    uint64_t incarnation = 0;
-    uint64_t term = 0;
-    SessionKey session;
-    uint64_t request = 0;
-    NextWorkReply told;
-  };
-
   // Nothing for what gRPC would not have taken for a message.
   template <typename Request>
   static std::optional<Request> Read(const FuzzCall& call, const Request& right) {
@@ -98,8 +85,35 @@ class FuzzedCoordinator {
   // The job that is named, or the newest.
   static std::string JobOf(const FuzzCall& call) { return call.flag(0) ? "latest" : call.message; }
 
-  // The worker that a right call is from.
+  // A right call is from this worker.
   uint32_t WorkerOf(const FuzzCall& call) const { return call.flag(1) ? 1 : 0; }
+
+  // What a worker's session asks.
+  template <typename Request, typename Serve>
+  void OfSession(const FuzzCall& call, Request right, Serve serve) {
+    *right.mutable_session() = workers_[WorkerOf(call)].session;
+    if (const auto request = Read(call, right)) {
+      CheckAnswer(serve(*request));
+    }
+  }
+
+  void Take(const FuzzCall& call) {
+    TakeStreamRequest right;
+    right.set_stream("part-0");
+    OfSession(call, right, [this](const TakeStreamRequest& request) {
+      return core_->TakeStream(request, now()).status();
+    });
+  }
+
+  void Evaluated(const FuzzCall& call) {
+    ReportEvaluationRequest right;
+    right.set_evaluation(workers_[WorkerOf(call)].told.evaluate().evaluation());
+    right.set_examples(10);
+    right.set_correct(5);
+    OfSession(call, right, [this](const ReportEvaluationRequest& request) {
+      return core_->ReportEvaluation(request, now());
+    });
+  }
 
   void Call(const FuzzCall& call) {
     switch (call.kind % 18) {
@@ -111,25 +125,14 @@ class FuzzedCoordinator {
       case 3:
       case 4:
         return Ask(call);
-      case 5: {
-        ReportEvaluationRequest right;
-        *right.mutable_session() = workers_[WorkerOf(call)].session;
-        right.set_evaluation(workers_[WorkerOf(call)].told.evaluate().evaluation());
-        right.set_examples(10);
-        right.set_correct(5);
-        if (const auto request = Read(call, right)) {
-          CheckAnswer(core_->ReportEvaluation(*request, now()));
-        }
-        return;
-      }
+      case 5:
+        return call.flag(4) ? Take(call) : Evaluated(call);
       case 6: {
         ReportFailureRequest right;
-        *right.mutable_session() = workers_[WorkerOf(call)].session;
         right.set_message("it broke");
-        if (const auto request = Read(call, right)) {
-          CheckAnswer(core_->ReportFailure(*request, now()).status());
-        }
-        return;
+        return OfSession(call, right, [this](const ReportFailureRequest& request) {
+          return core_->ReportFailure(request, now()).status();
+        });
       }
       case 7: {
         DrainRequest right;
@@ -172,7 +175,7 @@ class FuzzedCoordinator {
     if (!request.has_value()) {
       return;
     }
-    // No file of this machine is read, and no plan of thousands of blocks made.
+    // No file of this machine is read, nor a plan of thousands of blocks made.
     Job* const job = request->mutable_job();
     for (Dataset* const set : {job->mutable_train(), job->mutable_test()}) {
       if (!set->has_synthetic()) {
@@ -224,7 +227,7 @@ class FuzzedCoordinator {
 
   void Beat(const FuzzCall& call) {
     const uint32_t number = WorkerOf(call);
-    Worker& worker = workers_[number];
+    FuzzedWorker& worker = workers_[number];
     HeartbeatRequest right;
     right.set_protocol_version(kProtocolVersion);
     right.set_cluster("c");
@@ -261,7 +264,7 @@ class FuzzedCoordinator {
   }
 
   void Ask(const FuzzCall& call) {
-    Worker& worker = workers_[WorkerOf(call)];
+    FuzzedWorker& worker = workers_[WorkerOf(call)];
     NextWorkRequest right;
     *right.mutable_session() = worker.session;
     right.set_request(worker.request + 1);
@@ -485,7 +488,7 @@ class FuzzedCoordinator {
   std::map<std::string, uint64_t> job_terms_;
   std::vector<StateUpdate> updates_;
   std::unique_ptr<CoordinatorCore> core_;
-  Worker workers_[kWorkers];
+  FuzzedWorker workers_[kWorkers];
   uint64_t writer_ = 0;                       // as which a program writes
   std::pair<std::string, uint64_t> entered_;  // the job that programs entered last
   std::optional<BatchTask> batch_;

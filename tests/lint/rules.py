@@ -177,8 +177,6 @@ LONG_FUNCTIONS = {
     "common/data/sources_test.cc:TEST_F": {"lines": 74, "why": _TABLE},
     "common/onnx/onnx_graph.cc:Converter::AddLayer": {"lines": 63, "why": _SWITCH},
     "common/safetensors/safetensors_test.cc:TEST": {"lines": 63, "why": _TABLE},
-    "coordinator/core/fuzzed_coordinator.h:FuzzedCoordinator::Call": {"lines": 61,
-                                                                      "why": _SWITCH},
     "coordinator/downpour/block_dispenser_test.cc:TEST": {"lines": 71, "why": _WALK},
     "ps_server/checkpoint/restore_fuzz.cc:WritePart": {"lines": 62, "why": _SEQUENCE},
     "ps_server/checkpoint_process_test.cc:TEST": {"lines": 63, "why": _WALK},

@@ -73,7 +73,8 @@ absl::StatusOr<const Message*> ProgramNetwork::AwaitCall() {
 
 absl::Status ProgramNetwork::AnswerQuestion(const Message& call) {
   if (call.kind == MessageKind::kTakeStream) {
-    return AnswerStream(call, program_, take_stream_);
+    return AnswerStream(call, program_,
+                        [this](const std::string& stream) { return take_stream_(stream); });
   }
   return monsoon::AnswerRows(call, tables_, program_, [this](std::span<const RowRequest> wanted) {
     return downpour_->FetchRows(wanted);
