@@ -71,6 +71,14 @@ TEST_F(StreamsTest, AStreamIsOneWorkersUntilItIsGone) {
   EXPECT_EQ(reply.position().read_again(), 0u);
 }
 
+TEST_F(StreamsTest, AWorkerThatIsNoReplicaHoldsNothingUp) {
+  ASSERT_OK(Take(0, "part-0"));
+  live_.erase(0);
+  ASSERT_OK_AND_ASSIGN(const TakeStreamReply reply, Take(1, "part-0"));
+  EXPECT_EQ(reply.retry_ms(), 0u);
+  EXPECT_EQ(Described().taken_by(), 1u);
+}
+
 TEST_F(StreamsTest, WhatShardsHaveBeyondThePositionIsReadAgain) {
   ASSERT_OK(Take(0, "part-0"));
   ASSERT_OK(Take(1, "part-1"));

@@ -47,6 +47,16 @@ TEST_F(ReplicaTest, OfPositionsBetweenTwoPushesTheLastOneIsTold) {
   EXPECT_EQ(std::string(static_cast<const char*>(taken.state), taken.bytes), "3");
 }
 
+TEST_F(ReplicaTest, APositionOfBatchesThatALostSessionHasTakenAwayIsNotTold) {
+  Join("0 go go+1 go!+1 go");
+  Draw();
+  ASSERT_EQ(monsoon_note_position(replica_, "part-0", "1", 1), MONSOON_OK);
+  Draw();
+  EXPECT_TRUE(event_.discarded);
+  ASSERT_EQ(Step(), MONSOON_OK);
+  EXPECT_EQ(Stats().fetches, 0u);
+}
+
 TEST_F(ReplicaTest, APositionOfALostSessionIsNotTold) {
   Join("2 go+4 go!+2 go");
   Draw();
