@@ -25,6 +25,9 @@ from .watch import ModelWatch
 from .witness import Witness, refusal
 
 _LOSSY = (torch.float16, torch.bfloat16)
+# Whether the model is another one is looked at in each of the first turns, then in each so manieth,
+# and where a parameter has no gradient, or one that lies elsewhere.
+_LOOKS, _LOOK_EVERY = 64, 8
 _LOCAL_WAY = ("Let a torch optimizer step here, optimizer=ms.Local(...): all changes are then part "
               "of its difference;")
 
@@ -45,8 +48,10 @@ class TorchBinding:
         self._watch = ModelWatch(module, layout)
         self._witness: Optional[Witness] = None  # None: the program may write
         self._looks = not local_steps and not ignore
+        # All tensors are views, as look() has found; in a step that lands, still.
+        self._none_moved = self._all_in_place = False
         self._versions: List[int] = []
-        self._turn = 0
+        self._turn = self._turns = 0
 
     def attach(self, replica: Replica) -> None:
         """Writes the initial values to the vector and makes views of what can be."""
@@ -84,16 +89,20 @@ class TorchBinding:
 
     # ---- what the program has done -------------------------------------------------------
 
-    def look(self) -> None:
-        """Before a step counts, and before anything may land. Raises ModelChanged where the
-        model is another one, or has values that the next landing would throw away."""
-        self._watch.look()
+    def look(self, whole: bool = False) -> None:
+        """Before a step counts, and (`whole`) before batches are drawn, local steps are pushed or
+        the job ends. Raises ModelChanged where the model is seen to be another one, or has values
+        that the next landing would throw away."""
+        self._turns += 1
+        if whole or self._turns < _LOOKS or self._turns % _LOOK_EVERY == 0:
+            self._watch.look()
         if self._witness is not None:
             self._look_at_values(self._witness)
 
     def _look_at_values(self, witness: Witness) -> None:
         versions = [slot.tensor._version for slot in self._trained]
         moved = self._moved(self._trained)
+        self._none_moved = not moved and not self._statistics
         names = witness.changed()
         if not names and not moved and versions == self._versions:
             return
@@ -161,6 +170,7 @@ class TorchBinding:
         """With optimizers of the shards, before a due step. Returns the layout's entries without a
         gradient. Raises UnsupportedTensor for a sparse one."""
         absent, elsewhere, views = [], [], 0
+        self._all_in_place = self._none_moved
         for slot in self._trained:
             gradient = slot.tensor.grad
             if gradient is None:
@@ -186,6 +196,8 @@ class TorchBinding:
                     absent.append(slot.number)
             else:
                 elsewhere.append((slot, gradient))
+        if absent or elsewhere:
+            self._watch.look()
         # What is frozen is not missed.
         self.missing += sum(self._slots[number].tensor.requires_grad for number in absent)
         self._are_views = views == len(self._trained)
@@ -218,6 +230,7 @@ class TorchBinding:
     def zero_gradients(self, zeroed: bool = False) -> None:
         """Zeros, padding included (`zeroed`: the vector is already); gradients are views again
         where they can be."""
+        self._none_moved = self._all_in_place = False  # the program's turn
         if not zeroed:
             self._gradient.fill(0)
         if self._are_views:
@@ -233,7 +246,8 @@ class TorchBinding:
 
     def landed(self) -> None:
         """The vector has changed."""
-        moved = self._moved(self._slots)
+        moved = [] if self._all_in_place else self._moved(self._slots)
+        self._all_in_place = False
         copied = self._scatter(moved) if moved else set()
         bumps = [slot.bump for slot in self._slots if slot.number not in copied]
         if bumps:
@@ -264,7 +278,7 @@ class TorchBinding:
     def evaluating(self) -> Any:
         """The vector holds other values for a while; what is no view gets them too. Returns
         what put_back() needs."""
-        self._are_views = False  # evaluate() is the program's
+        self._are_views = self._all_in_place = False  # evaluate() is the program's
         moved = self._moved(self._slots)
         with torch.no_grad():
             kept = [slot.tensor.detach().clone() for slot in moved]

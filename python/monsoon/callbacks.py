@@ -127,7 +127,7 @@ class TrainerJob:
         if self.job is None or self._place is None:
             raise NotNow(f"job {self._name} is not joined; training has not begun")
         training = self.job._ready()
-        self._place.counted(batches, training.epoch, training.replica.stats().get("replicas", 1))
+        self._place.counted(batches, training.epoch, training.replica.programs() or 1)
         self.job.step(loss, batches=batches, optimizer_stepped=True)
         return self.job.ended
 

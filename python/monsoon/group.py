@@ -138,6 +138,10 @@ class GroupReplica:
         told: Tuple[int, Optional[str]] = self._on_rank_0(lambda: self._own().unwell(known, look))
         return told
 
+    def programs(self) -> int:
+        """As rank 0 knows it; 0 on the others, without asking it."""
+        return 0 if self._replica is None else self._replica.programs()
+
     def stats(self) -> Dict[str, int]:
         """Of rank 0; {} on the others, without asking it."""
         return {} if self._replica is None else self._replica.stats()

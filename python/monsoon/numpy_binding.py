@@ -68,7 +68,7 @@ class NumpyBinding:
     def look_at_optimizer(self, optimizer: Any) -> None:
         """The loop moves arrays itself, or by whatever has a step()."""
 
-    def look(self) -> None:
+    def look(self, whole: bool = False) -> None:
         """Before a step counts, and before anything may land. Raises ModelChanged where the
         next landing would throw values away."""
         gone = [name for name in self._views if self._model.get(name) is None]

@@ -196,8 +196,9 @@ class Replica:
         the layout without any gradient, rising. Without local steps the gradient is zero after
         GO."""
         info = self._info
-        numbers = (c.c_uint32 * len(absent))(*absent)
-        info.absent, info.absent_count = numbers, len(absent)
+        info.absent_count = len(absent)
+        if absent:
+            info.absent = (c.c_uint32 * len(absent))(*absent)
         info.batches, info.examples, info.unless_due = batches, examples, unless_due
         info.has_loss, info.has_correct = loss is not None, correct is not None
         if loss is not None:
@@ -264,6 +265,11 @@ class Replica:
         code = self._lib.monsoon_get_stats(self._checked(), self._to_told)
         if code != 0:
             raise errors.of_code(code, self._message())
+
+    def programs(self) -> int:
+        """How many train, as of the last call; 0: not known."""
+        self._take_stats()
+        return int(self._told.replicas)
 
     def stats(self) -> Dict[str, int]:
         """monsoon_stats by name, as of the last call."""

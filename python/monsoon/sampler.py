@@ -34,7 +34,7 @@ class Sampler:
     def _programs(self) -> int:
         """How many train, as far as it is known here."""
         training = self._job._training
-        running = 0 if training is None else training.replica.stats().get("replicas", 0)
+        running = 0 if training is None else training.replica.programs()
         return max(1, running, self._job._settings.programs or 1)
 
     def __bool__(self) -> bool:

@@ -83,7 +83,7 @@ class ShardedBinding:
     def look_at_optimizer(self, optimizer: Any) -> None:
         """Local's optimizer steps the parts that are here."""
 
-    def look(self) -> None:
+    def look(self, whole: bool = False) -> None:
         """As TorchBinding's; values are not compared."""
         self._reshard()
         self._watch.look()

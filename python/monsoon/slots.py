@@ -33,7 +33,7 @@ class Slot:
         self._parameters, self._gradient = parameters, gradient
         self.value, self.gradient = self._over(parameters), self._over(gradient)
         self.bytes = self.value.numel() * self.value.element_size()
-        self._geometry = self._geometry_of(self.value)
+        self._address, self._dtype = self.value.data_ptr(), self.value.dtype
         self.gradient_address = self.gradient.data_ptr()
         self.lent: Any = None            # the gradient that the tensor was given
         self.version = 0                 # of `lent` when it was read last
@@ -46,10 +46,6 @@ class Slot:
         tensor = torch.from_numpy(memory)
         return (tensor.view(torch.bfloat16) if tensor.dtype == torch.int16 else tensor).view(
             self.shape)
-
-    @staticmethod
-    def _geometry_of(tensor: Any) -> Tuple[Any, ...]:
-        return tensor.data_ptr(), tensor.stride(), tensor.dtype, tensor.shape
 
     # ---- the value -----------------------------------------------------------------------
 
@@ -68,7 +64,9 @@ class Slot:
         another tensor in the place of a buffer; raises ModelChanged where there is none."""
         if self._place is not None:
             self._follow(self._place)
-        return self._geometry_of(self.tensor) == self._geometry
+        tensor = self.tensor
+        return bool(tensor.data_ptr() == self._address and tensor.dtype is self._dtype
+                    and tensor.is_contiguous() and tensor.shape == self.shape)
 
     @property
     def can_be_view(self) -> bool:

@@ -21,7 +21,7 @@ class SumsWarning:
     def look(self, job: str, training: Training) -> None:
         if not self._may_come or training.ended:
             return
-        count = training.replica.stats().get("replicas", 0)
+        count = training.replica.programs()
         if count <= self._known:
             return
         self._may_come = False

@@ -60,7 +60,7 @@ class Training:
         the job has ended, or none is to be had before those drawn are counted."""
         self._handle(self.rows.take_late())
         while not self.ended and self.draws.peek() is None:
-            self._binding.look()
+            self._binding.look(whole=True)
             batches, event = self.replica.draw()
             self._handle(event)
             if batches:
@@ -153,7 +153,7 @@ class Training:
             return
         self._handle(self.rows.take_late())
         if not self.ended:
-            self._binding.look()
+            self._binding.look(whole=True)
         while not self.ended:
             if self._local is not None:
                 self._binding.collect_parameters()  # the rest of its steps is pushed
@@ -180,8 +180,7 @@ class Training:
                 self._stream.count(self.replica, batches)
             if count:
                 if self.place is not None:
-                    programs = self.replica.stats().get("replicas", 1)
-                    self.place.counted(count, self.epoch, programs)
+                    self.place.counted(count, self.epoch, self.replica.programs() or 1)
                 if self._local is None:
                     self._binding.give(gradients)
                     self.rows.collect()
@@ -208,6 +207,7 @@ class Training:
                                         unless_due=True)
             if event.kind is not EventKind.DUE:
                 return event
+            binding.look(whole=True)
             binding.collect_parameters()
         event = replica.step(count, examples=examples, loss=loss, correct=correct, absent=absent)
         return event if self._local is None else self._after_push(self._local.optimizer, event)

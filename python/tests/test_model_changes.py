@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 import monsoon as ms  # noqa: E402
-from monsoon import witness  # noqa: E402
+from monsoon import binding, witness  # noqa: E402
 from test_torch_loop import X, Y, join, make_model  # noqa: E402
 
 
@@ -185,6 +185,22 @@ def test_another_model_is_told_by_name(library, change, said, local):
             for number in steps(job, model):
                 if number == 1:
                     change(model)
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_another_model_is_told_before_a_push_of_it_where_looks_are_rare(library, monkeypatch, local):
+    monkeypatch.setattr(binding, "_LOOKS", 0)
+    monkeypatch.setattr(binding, "_LOOK_EVERY", 10**9)
+    model = make_model()
+    optimizer = ms.Local(torch.optim.SGD(model.parameters(), lr=0.1), every=1) if local else (
+        ms.SGD(0.1))
+    with join(model, optimizer=optimizer) as job, pytest.raises(ms.ModelChanged):
+        for number, ids in enumerate(job.blocks(20, batch=2)):
+            if number == 2:
+                model[0].weight = torch.nn.Parameter(model[0].weight.detach().clone())
+            F.cross_entropy(model(X[ids]), Y[ids]).backward()
+            job.step()
+    assert number == 2 and library.steps[2:] == [] and job.stats.steps == 2
 
 
 def test_what_can_be_taken_over_is(library):
