@@ -99,6 +99,8 @@ TEST_F(StreamsTest, WhatShardsHaveBeyondThePositionIsReadAgain) {
   EXPECT_EQ(Described().read_again(), 5u);
   EXPECT_EQ(Described(1).taken_by(), 1u);
   EXPECT_THAT(streams_.Leave(Session(2), 9), IsEmpty());  // it had none
+  EXPECT_THAT(Read(Session(0, 4), "part-0", "b", 1), IsEmpty());
+  EXPECT_EQ(Described().read_again(), 5u);
 }
 
 TEST_F(StreamsTest, ASessionThatIsOpenedAnewTakesItsStreamByReading) {
