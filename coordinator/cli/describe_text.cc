@@ -57,20 +57,25 @@ std::string FiguresOf(const JobDescription::EvaluationResult& result) {
 constexpr int kShownStreams = 8;
 
 // How far programs have read.
+// How far it was read.
+std::string PlaceInStream(const JobDescription::Stream& stream) {
+  if (stream.has_read_by()) {
+    return absl::StrCat("read to push ", stream.push(), " of worker/", stream.read_by());
+  }
+  return stream.state_bytes() > 0 ? "as the job before had it" : "not read";
+}
+
 void AppendStreams(const JobDescription::Data& data, std::string* text) {
   for (int i = 0; i < std::min(data.stream_size(), kShownStreams); ++i) {
     const JobDescription::Stream& stream = data.stream(i);
-    AppendRow(
-        text, i == 0 ? "streams" : "",
-        absl::StrCat(
-            stream.name(), ": ",
-            stream.has_read_by()
-                ? absl::StrCat("read to push ", stream.push(), " of worker/", stream.read_by())
-                : std::string(stream.state_bytes() > 0 ? "as the job before had it" : "not read"),
-            stream.has_taken_by() ? absl::StrCat(", by worker/", stream.taken_by(), " now") : "",
-            stream.read_again() > 0
-                ? absl::StrCat("; what ", stream.read_again(), " pushes had read was read again")
-                : ""));
+    std::string row = absl::StrCat(stream.name(), ": ", PlaceInStream(stream));
+    if (stream.has_taken_by()) {
+      absl::StrAppend(&row, ", by worker/", stream.taken_by(), " now");
+    }
+    if (stream.read_again() > 0) {
+      absl::StrAppend(&row, "; what ", stream.read_again(), " pushes had read was read again");
+    }
+    AppendRow(text, i == 0 ? "streams" : "", row);
   }
   if (data.stream_size() > kShownStreams) {
     AppendRow(text, "", absl::StrCat("and ", data.stream_size() - kShownStreams, " more"));

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status.h"
+#include "coordinator/state/sorted_list.h"
 
 namespace monsoon {
 namespace {
@@ -52,15 +53,22 @@ absl::Status Streams::Check(const Positions& positions) {
                                                        " bytes; at most ", kMostTotalBytes));
 }
 
-const TakenStream* Streams::Find(absl::string_view name) const {
-  const auto found = std::ranges::find_if(
-      all(), [name](const TakenStream& stream) { return stream.position().name() == name; });
-  return found == all().end() ? nullptr : &*found;
-}
+const TakenStream* Streams::Find(absl::string_view name) const { return FindStream(all(), name); }
 
 bool Streams::IsTaken(const TakenStream* stream, uint32_t by_another_than, const IsLive& is_live) {
   return stream != nullptr && stream->has_taken_by() && stream->taken_by() != by_another_than &&
          is_live(stream->taken_by());
+}
+
+void Streams::TakeFor(uint32_t worker, const std::string& name) {
+  const TakenStream* const stream = Find(name);
+  if (stream != nullptr && stream->has_taken_by() && stream->taken_by() == worker) {
+    return;
+  }
+  job_.Make([&](StateUpdate* update) {
+    update->mutable_stream_taken()->set_name(name);
+    update->mutable_stream_taken()->set_worker(worker);
+  });
 }
 
 size_t Streams::BytesWithout(absl::string_view name) const {
@@ -86,14 +94,8 @@ absl::StatusOr<TakeStreamReply> Streams::Take(uint32_t worker, const std::string
                                                    " streams already; their names are to be the "
                                                    "same in each run of a program"));
   }
-  if (stream == nullptr || !stream->has_taken_by() || stream->taken_by() != worker) {
-    job_.Make([&](StateUpdate* update) {
-      update->mutable_stream_taken()->set_name(name);
-      update->mutable_stream_taken()->set_worker(worker);
-    });
-    stream = Find(name);
-  }
-  *reply.mutable_position() = stream->position();
+  TakeFor(worker, name);
+  *reply.mutable_position() = Find(name)->position();
   return reply;
 }
 
@@ -111,12 +113,7 @@ std::vector<std::string> Streams::NoteRead(const SessionKey& session, const Posi
       }
       continue;
     }
-    if (stream == nullptr || !stream->has_taken_by() || stream->taken_by() != session.worker()) {
-      job_.Make([&](StateUpdate* update) {
-        update->mutable_stream_taken()->set_name(position.name());
-        update->mutable_stream_taken()->set_worker(session.worker());
-      });
-    }
+    TakeFor(session.worker(), position.name());
     job_.Make([&](StateUpdate* update) {
       StreamPosition* const noted = update->mutable_stream_read();
       noted->set_name(position.name());

@@ -65,6 +65,8 @@ class Streams {
   const TakenStream* Find(absl::string_view name) const;
   // Another replica that is there reads it.
   static bool IsTaken(const TakenStream* stream, uint32_t by_another_than, const IsLive& is_live);
+  // The worker's from now on, if it is not already.
+  void TakeFor(uint32_t worker, const std::string& name);
   size_t BytesWithout(absl::string_view name) const;
   const google::protobuf::RepeatedPtrField<TakenStream>& all() const {
     return job_.job().downpour().stream();

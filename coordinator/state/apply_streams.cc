@@ -7,24 +7,20 @@
 namespace monsoon::internal {
 namespace {
 
-const std::string& NameOf(const TakenStream& stream) { return stream.position().name(); }
-
 // The stream, added at its place if there was none.
 TakenStream* TakeNamed(const std::string& name, DownpourState* downpour) {
   auto* const list = downpour->mutable_stream();
-  const auto place = std::ranges::lower_bound(*list, name, {}, NameOf);
+  const auto place = PlaceOfStream(*list, name);
   const auto index = static_cast<int>(place - list->begin());
-  if (place == list->end() || NameOf(*place) != name) {
+  if (place == list->end() || place->position().name() != name) {
     InsertAt(list, index)->mutable_position()->set_name(name);
   }
   return list->Mutable(index);
 }
 
 absl::Status Read(const StreamPosition& read, DownpourState* downpour) {
-  const auto& list = downpour->stream();
-  const auto found = std::ranges::lower_bound(list, read.name(), {}, NameOf);
-  if (found == list.end() || NameOf(*found) != read.name() || !found->has_taken_by() ||
-      found->taken_by() != read.worker()) {
+  const TakenStream* const found = FindStream(downpour->stream(), read.name());
+  if (found == nullptr || !found->has_taken_by() || found->taken_by() != read.worker()) {
     return absl::FailedPreconditionError("the worker has not taken the stream");
   }
   StreamPosition* const position = TakeNamed(read.name(), downpour)->mutable_position();

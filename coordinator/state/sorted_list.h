@@ -1,10 +1,11 @@
-// Lists of messages in rising order, of their `worker` mostly: what a map would be,
+// Lists of messages in rising order, of their `worker` or their stream's name: what a map would be,
 // with the same bytes for the same entries.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "absl/strings/string_view.h"
 #include "google/protobuf/repeated_field.h"
 
 namespace monsoon {
@@ -46,6 +47,22 @@ bool RemoveWorker(google::protobuf::RepeatedPtrField<Entry>* list, uint32_t work
   }
   list->erase(found);
   return true;
+}
+
+// Where the stream of that name stands, or is to be inserted.
+template <typename Stream>
+auto PlaceOfStream(const google::protobuf::RepeatedPtrField<Stream>& list, absl::string_view name) {
+  return std::ranges::lower_bound(list, name, {}, [](const Stream& stream) -> absl::string_view {
+    return stream.position().name();
+  });
+}
+
+// The stream of that name; null when there is none.
+template <typename Stream>
+const Stream* FindStream(const google::protobuf::RepeatedPtrField<Stream>& list,
+                         absl::string_view name) {
+  const auto found = PlaceOfStream(list, name);
+  return found != list.end() && found->position().name() == name ? &*found : nullptr;
 }
 
 }  // namespace monsoon

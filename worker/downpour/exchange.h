@@ -67,7 +67,7 @@ class Exchange {
   }
   // No batch of it could be used. `where` is for messages.
   virtual absl::Status EndUnusableRound(const std::string& where) = 0;
-  // The last round, of either kind, ends the block.
+  // The last round, of either kind, ends the part.
   void FinishPart(DonePart part) { accumulator_.FinishPart(std::move(part)); }
 
   // ---- pushes ----

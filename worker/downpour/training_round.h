@@ -49,7 +49,7 @@ class TrainingRound {
   size_t room() const { return group_->room(); }
   // See ReplicaGroup::Add. `last_of`: it ends this block.
   void Add(Batch* batch, const std::optional<BlockId>& last_of);
-  // The round ends this block, too.
+  // The round ends this part, too.
   void FinishPart(DonePart part) { ending_.push_back(std::move(part)); }
 
   absl::Status Compute(std::span<float> gradient);

@@ -130,6 +130,13 @@ class ProgramNetworkFixture : public ::testing::Test {
     std::memcpy(values.data(), answer.fields.data(), answer.fields.size());
     return values;
   }
+  // Asks for the stream; the answer.
+  Message TakeStream(const std::string& stream) {
+    FieldWriter name;
+    name.String(stream);
+    fake_.Call(MessageKind::kTakeStream, name.bytes());
+    return fake_.AwaitAnswer();
+  }
   absl::Status StepAlone() {
     std::vector<float> gradient(layout_.size());
     return network_.LossAndGradient(Batch(), StepKey(), gradient).status();

@@ -313,10 +313,7 @@ TEST_F(ProgramNetworkTest, AStreamIsTakenAndToldWithTheBlocksOfItsPushes) {
   });
   Script({Train({0, 1}), Finish(), Finish()});
   const SessionEnd end = Run([this] {
-    FieldWriter name;
-    name.String("part-0");
-    fake_.Call(MessageKind::kTakeStream, name.bytes());
-    const Message answer = fake_.AwaitAnswer();
+    const Message answer = TakeStream("part-0");
     EXPECT_EQ(answer.kind, MessageKind::kStream);
     FieldReader fields(answer.fields);
     EXPECT_EQ(fields.Number<uint8_t>(), 1);
@@ -347,10 +344,7 @@ TEST_F(ProgramNetworkTest, AProgramAloneIsToldThatItsStreamIsAnothers) {
   });
   Script({Train({0, 1}), Finish(), Finish()});
   const SessionEnd end = Run([this] {
-    FieldWriter name;
-    name.String("part-0");
-    fake_.Call(MessageKind::kTakeStream, name.bytes());
-    const Message answer = fake_.AwaitAnswer();
+    const Message answer = TakeStream("part-0");
     EXPECT_EQ(answer.kind, MessageKind::kError);
     EXPECT_THAT(answer.fields, HasSubstr("is being read by worker/3"));
     EXPECT_EQ(Draw(), 4u);
