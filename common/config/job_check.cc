@@ -100,6 +100,26 @@ void CheckDifferences(const Downpour& downpour, Reporter* reporter) {
   }
 }
 
+void CheckStaleness(const Downpour& downpour, Reporter* reporter) {
+  if (!downpour.has_staleness_bound()) {
+    if (downpour.staleness_policy() != WAIT_FOR_SLOWEST) {
+      reporter->Error("downpour.staleness_policy", "means nothing without staleness_bound",
+                      "as in staleness_bound: 8 staleness_policy: DROP_OLDER");
+    }
+    return;
+  }
+  if (downpour.has_rounds()) {
+    reporter->Error("downpour.staleness_bound",
+                    "not with rounds: which differences a round has, its quorum and grace say",
+                    "leave one of them out");
+  }
+  if (downpour.local().has_fragments()) {
+    reporter->Error("downpour.staleness_bound",
+                    "not with fragments: each push is of another part of the model",
+                    "leave one of them out");
+  }
+}
+
 void CheckChanges(const Downpour& downpour, Reporter* reporter) {
   if (downpour.fetch_changes() == FLOAT32) {
     return;
@@ -166,6 +186,7 @@ void CheckDownpour(const Job& job, const std::optional<ParameterLayout>& layout,
   CheckMuon(downpour, job.model(), layout, reporter);
   CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
+  CheckStaleness(downpour, reporter);
   const bool chosen = downpour.has_local();  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",

@@ -151,6 +151,8 @@ void CheckTables(const Job& job, Reporter* reporter) {
                   "rows are fetched as they are, and have no public copy");
   not_with_tables(downpour.optimizer().damping() != 0.0, "optimizer.damping",
                   "a row has no version to tell a gradient's staleness by");
+  not_with_tables(downpour.staleness_policy() == DROP_OLDER, "staleness_policy",
+                  "a row has no version to tell a gradient's staleness by");
 }
 
 // Of a network, which has no program to bring one.

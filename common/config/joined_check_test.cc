@@ -233,6 +233,12 @@ TEST(JoinedCheckTest, TablesMoveByGradientsAlone) {
        "downpour.fetch_changes: not with tables: "},
       {"damping", [](Job* job) { job->mutable_downpour()->mutable_optimizer()->set_damping(0.5); },
        "downpour.optimizer.damping: not with tables: "},
+      {"drop_older",
+       [](Job* job) {
+         job->mutable_downpour()->set_staleness_bound(4);
+         job->mutable_downpour()->set_staleness_policy(DROP_OLDER);
+       },
+       "downpour.staleness_policy: not with tables: "},
   };
   for (const Wrong& each : wrong) {
     Job job = JoinedWithTable();

@@ -37,6 +37,7 @@ constexpr AccessRow kTable[] = {
     {"/monsoon.ReplicaService/ReportEvaluation", {n, n, y, n, n, n}},
     {"/monsoon.ReplicaService/ReportFailure", {n, n, y, n, n, n}},
     {"/monsoon.ReplicaService/TakeStream", {n, n, y, n, n, n}},
+    {"/monsoon.ReplicaService/TellClock", {n, n, y, n, n, n}},
     {"/monsoon.MemberService/Join", {y, y, y, y, y, y}},
     {"/monsoon.MemberService/Renew", {n, y, y, y, y, n}},
     {"/monsoon.MemberService/CreateToken", {n, n, n, y, n, n}},

@@ -226,7 +226,7 @@ std::string DescribeJson(const JobDescription& description) {
   json.Key("counts").BeginObject();
   WriteMembers(description.counts(),
                {"steps", "fetches", "pushes", "rpcs", "retries", "duplicates", "refused",
-                "bytes_fetched", "bytes_pushed"},
+                "bytes_fetched", "bytes_pushed", "dropped", "bound_wait_ms"},
                &json);
   json.EndObject();
   WriteStaleness(description, &json);

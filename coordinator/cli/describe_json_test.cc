@@ -78,6 +78,8 @@ constexpr char kFull[] = R"pb(
     refused: 7
     bytes_fetched: 8
     bytes_pushed: 9
+    dropped: 34
+    bound_wait_ms: 35
     evaluation_fetches: 10
     replayed: 31
     away_steps: 32
@@ -123,6 +125,7 @@ constexpr char kFull[] = R"pb(
     local_steps: 50
     silent_s: 0.25
     address: "alpha:2230"
+    clock: 77
   }
   worker { task: 2 state: "LOST" device: "CPU" threads: 1 }
   shard {
@@ -181,7 +184,8 @@ constexpr char kFullJson[] =
     R"({"step":500,"epoch":2,"elapsed_s":5,"test_loss":2.5,"test_accuracy":null,"generation":0,)"
     R"("metrics":{"perplexity":12.5,"loss":2.5}}],"final":{"test_accuracy":0.875,"loss":0.25},)"
     R"("counts":{"steps":1,"fetches":2,"pushes":3,"rpcs":4,"retries":5,"duplicates":6,)"
-    R"("refused":7,"bytes_fetched":8,"bytes_pushed":9},)"
+    R"("refused":7,"bytes_fetched":8,"bytes_pushed":9,)"
+    R"("dropped":34,"bound_wait_ms":35},)"
     R"("staleness":{"count":100,"mean":0.8,"p50":1,"p99":3,"max":3,)"
     R"("recent_p50":2,"recent_p99":4,)"
     R"("histogram":[[0,40],[1,50],[3,10]]},"shard_skew":{"now":1,"max":4},)"
@@ -192,12 +196,12 @@ constexpr char kFullJson[] =
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
     R"("recent_staleness_p50":2,)"
     R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":"",)"
-    R"("host":"attic","local_steps":50,"silent_s":0.25,"address":"alpha:2230"},)"
+    R"("host":"attic","local_steps":50,"silent_s":0.25,"address":"alpha:2230","clock":77},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
     R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,)"
     R"("recent_staleness_p50":null,"blocks_done":0,)"
     R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":"",)"
-    R"("local_steps":null,"silent_s":null,"address":""}],)"
+    R"("local_steps":null,"silent_s":null,"address":"","clock":null}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
     R"("rss_bytes":30000000,"table_rows":1010,"table_stripes":6,"touched_table_stripes":2,)"

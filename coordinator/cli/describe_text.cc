@@ -147,6 +147,12 @@ void AppendTraffic(const JobDescription& job, std::string* text) {
                          QuantileOf(job.fetch_width(), 0.5), "; shard skew ",
                          job.has_shard_skew_max() ? absl::StrCat(job.shard_skew_max()) : "-",
                          " at most"));
+  if (counts.dropped() > 0 || counts.bound_wait_ms() > 0) {
+    AppendRow(text, "bound",
+              absl::StrFormat("%d pushes with stripes that dropped them; replicas have waited %.1f "
+                              "s for slower ones",
+                              counts.dropped(), static_cast<double>(counts.bound_wait_ms()) / 1e3));
+  }
   AppendRow(
       text, "latency",
       absl::StrCat("fetch ", DecimalOr(latency.has_fetch_p50(), latency.fetch_p50(), 2), "/",

@@ -87,6 +87,9 @@ class FakeReplicaClient : public ReplicaClient {
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest&) override {
     return absl::UnimplementedError("TakeStream");
   }
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest&) override {
+    return absl::UnimplementedError("TellClock");
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest&) override {
     return absl::UnimplementedError("ReportFailure");
   }

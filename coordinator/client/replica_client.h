@@ -27,6 +27,7 @@ class ReplicaClient {
   virtual absl::StatusOr<ReportEvaluationReply> ReportEvaluation(
       const ReportEvaluationRequest& request) = 0;
   virtual absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) = 0;
+  virtual absl::StatusOr<ClockReply> TellClock(const ClockRequest& request) = 0;
   virtual absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) = 0;
 
   // Over gRPC; does not connect yet. `tls`: as of MakeChannel.

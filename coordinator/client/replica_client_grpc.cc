@@ -38,6 +38,9 @@ class GrpcReplicaClient : public ReplicaClient {
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
     return UnaryCall(channel_, stub_.get(), &Stub::TakeStream, request, deadline_, address_, tls_);
   }
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest& request) override {
+    return UnaryCall(channel_, stub_.get(), &Stub::TellClock, request, deadline_, address_, tls_);
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
     return UnaryCall(channel_, stub_.get(), &Stub::ReportFailure, request, deadline_, address_,
                      tls_);

@@ -291,6 +291,13 @@ absl::StatusOr<TakeStreamReply> CoordinatorCore::TakeStream(const TakeStreamRequ
   return reply;
 }
 
+absl::StatusOr<ClockReply> CoordinatorCore::TellClock(const ClockRequest& request) {
+  RETURN_IF_ERROR(guard_.CheckForWorkers());
+  const SessionKey& session = request.session();
+  ASSIGN_OR_RETURN(JobRecord* const job, registry_.jobs.JobOfOpenSession(session));
+  return job->procedure()->TellClock(session.worker(), request);
+}
+
 absl::StatusOr<ReportFailureReply> CoordinatorCore::ReportFailure(
     const ReportFailureRequest& request, Moment moment) {
   RETURN_IF_ERROR(guard_.CheckForWorkers());

@@ -124,6 +124,8 @@ class CoordinatorCore {
                                          OnWait on_wait = OnWait::kTell);
   absl::Status ReportEvaluation(const ReportEvaluationRequest& request, Moment moment);
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request, Moment moment);
+  // Changes nothing that is durable.
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest& request);
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request,
                                                    Moment moment);
 
@@ -132,24 +134,11 @@ class CoordinatorCore {
   std::optional<BatchTask> TakeBatch() {
     return guard_.MayAct() ? batches_.TakeBatch() : std::nullopt;
   }
-  // Whether one runs, whether it waits, and what its evaluations have come to.
+  // Whether one runs, whether it waits, what it evaluates and what that has come to.
   BatchControl& batches() { return batches_; }
-  // CANCELLED when the batch does not run any more, as in all that follows.
-  absl::Status StartEvaluation(const BatchKey& batch, uint64_t evaluation, const std::string& w,
-                               bool probe, Moment moment) {
-    return batches_.StartEvaluation(batch, evaluation, w, probe, moment);
-  }
   // The session's replica was told to wait, and the minimiser will have work for it
   // within milliseconds.
   bool WorkIsNear(const SessionKey& session);
-  // False: the job's target is reached, and the minimiser is to stop. `state` is called
-  // where a checkpoint is due.
-  absl::StatusOr<bool> NoteIteration(const BatchKey& batch,
-                                     const JobDescription::Iteration& iteration,
-                                     const BatchFigures& figures,
-                                     const MinimizerStateFunction& state, Moment moment) {
-    return batches_.NoteIteration(batch, iteration, figures, state, moment);
-  }
   // How the minimiser ended; an error fails the job, but CANCELLED, and one that says that
   // a shard was started anew where the batch can return.
   void EndBatch(const BatchKey& batch, const absl::StatusOr<BatchEnd>& end, Moment moment);

@@ -54,7 +54,7 @@ class CoreBatchTest : public CoreCheckpointsTest {
     JobDescription::Iteration iteration;
     iteration.set_iteration(number);
     iteration.set_f(1.0 / (1 + number));
-    return h_.core().NoteIteration(
+    return h_.core().batches().NoteIteration(
         kBatch, iteration, BatchFigures(), [number] { return StateAt(number); }, h_.now());
   }
   void Iterate(uint32_t number) { ASSERT_OK(Note(number)); }

@@ -64,7 +64,8 @@ class BatchReturnTest : public CoreBatchTest {
   }
   // To the end, from the iteration after `last`.
   void GoOnFrom(uint32_t last) {
-    ASSERT_OK(h_.core().StartEvaluation(kBatch, (kBatch.attempt << 32) + 1, "w", false, h_.now()));
+    ASSERT_OK(h_.core().batches().StartEvaluation(kBatch, (kBatch.attempt << 32) + 1, "w", false,
+                                                  h_.now()));
     Iterate(last + 1);
     Iterate(last + 2);
     EndBatch();

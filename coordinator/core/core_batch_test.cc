@@ -89,9 +89,9 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   EXPECT_THAT(task->shard_epochs, ::testing::ElementsAre(1000, 1000));
   EXPECT_FALSE(h_.core().TakeBatch().has_value());
 
-  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", true, h_.now()));
+  ASSERT_OK(h_.core().batches().StartEvaluation(kBatch, 1, "w1", true, h_.now()));
   EXPECT_EQ(Compute().examples, 10u);
-  ASSERT_OK(h_.core().StartEvaluation(kBatch, 2, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().batches().StartEvaluation(kBatch, 2, "w1", false, h_.now()));
   const BatchResult batch = Compute();
   EXPECT_EQ(batch.examples, 70u);
   EXPECT_EQ(batch.loss_sum, 0.25 * 70);
@@ -102,7 +102,8 @@ TEST_F(CoordinatorBatchTest, FromTheFirstEvaluationToTheEnd) {
   iteration.set_f(0.25);
   BatchFigures figures;
   figures.set_evaluations(1);
-  ASSERT_OK(h_.core().NoteIteration(kBatch, iteration, figures, /*state=*/nullptr, h_.now()));
+  ASSERT_OK(
+      h_.core().batches().NoteIteration(kBatch, iteration, figures, /*state=*/nullptr, h_.now()));
   const JobDescription description = h_.Describe();
   EXPECT_EQ(description.mode(), "sandblaster");
   EXPECT_EQ(description.sandblaster().iteration(), 1u);
@@ -130,7 +131,7 @@ TEST_F(CoordinatorBatchTest, AChainGoesOnWithTheSameSessions) {
   EXPECT_EQ(h_.Describe().summary().percent(), 50);
   EXPECT_EQ(h_.shard(0).open.size(), 1u);
   EXPECT_THAT(h_.Events(), Contains("sandblaster"));
-  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().batches().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   EXPECT_EQ(Compute().examples, 70u);
   h_.core().EndBatch(kBatch, BatchEnd{"max_iterations", ""}, h_.now());
   Leave();
@@ -145,7 +146,7 @@ TEST_F(CoordinatorBatchTest, ALateRequestOfTheFirstPartGetsNoWorkOfTheSecond) {
     ASSERT_OK(h_.Ask(0));
   }
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
-  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().batches().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   ASSERT_GT(h_.request_[0], 2u);
   NextWorkRequest late;
   *late.mutable_session() = h_.session_[0];
@@ -158,12 +159,12 @@ TEST_F(CoordinatorBatchTest, ALateRequestOfTheFirstPartGetsNoWorkOfTheSecond) {
 TEST_F(CoordinatorBatchTest, CancelStopsTheMinimiser) {
   Start(Plan());
   ASSERT_TRUE(h_.core().TakeBatch().has_value());
-  ASSERT_OK(h_.core().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
+  ASSERT_OK(h_.core().batches().StartEvaluation(kBatch, 1, "w1", false, h_.now()));
   ASSERT_OK(h_.core().Cancel("j-1", h_.now()));
   EXPECT_FALSE(h_.core().batches().Runs(kBatch));
   EXPECT_THAT(h_.core().batches().FinishedEvaluation(kBatch).status(),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));
-  EXPECT_THAT(h_.core().StartEvaluation(kBatch, 2, "w", false, h_.now()),
+  EXPECT_THAT(h_.core().batches().StartEvaluation(kBatch, 2, "w", false, h_.now()),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("j-1")));
   h_.core().EndBatch(kBatch, absl::CancelledError("stopped"), h_.now());
   h_.Settle();

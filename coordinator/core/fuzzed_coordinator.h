@@ -92,17 +92,17 @@ class FuzzedCoordinator {
   template <typename Request, typename Serve>
   void OfSession(const FuzzCall& call, Request right, Serve serve) {
     *right.mutable_session() = workers_[WorkerOf(call)].session;
-    if (const auto request = Read(call, right)) {
-      CheckAnswer(serve(*request));
-    }
+    if (const auto request = Read(call, right)) CheckAnswer(serve(*request));
   }
 
-  void Take(const FuzzCall& call) {
-    TakeStreamRequest right;
-    right.set_stream("part-0");
-    OfSession(call, right, [this](const TakeStreamRequest& request) {
-      return core_->TakeStream(request, now()).status();
-    });
+  void TakeOrTell(const FuzzCall& call) {
+    TakeStreamRequest stream;
+    stream.set_stream("part-0");
+    const auto take = [this](const auto& asked) {
+      return core_->TakeStream(asked, now()).status();
+    };
+    const auto tell = [this](const auto& asked) { return core_->TellClock(asked).status(); };
+    call.flag(5) ? OfSession(call, ClockRequest(), tell) : OfSession(call, stream, take);
   }
 
   void Evaluated(const FuzzCall& call) {
@@ -126,7 +126,7 @@ class FuzzedCoordinator {
       case 4:
         return Ask(call);
       case 5:
-        return call.flag(4) ? Take(call) : Evaluated(call);
+        return call.flag(4) || call.flag(5) ? TakeOrTell(call) : Evaluated(call);
       case 6: {
         ReportFailureRequest right;
         right.set_message("it broke");
@@ -432,7 +432,7 @@ class FuzzedCoordinator {
       case 1:
         if (!evaluates_) {
           const bool probe = (call.flags & 1) != 0;
-          evaluates_ = core_->StartEvaluation(key, ++evaluation_, "w", probe, now()).ok();
+          evaluates_ = core_->batches().StartEvaluation(key, ++evaluation_, "w", probe, now()).ok();
         } else {
           const auto result = core_->batches().FinishedEvaluation(key);
           evaluates_ = result.ok() && !result->has_value();
@@ -442,8 +442,8 @@ class FuzzedCoordinator {
         if (!core_->batches().Waits(key)) {
           JobDescription::Iteration iteration;
           iteration.set_iteration(++iteration_);
-          core_
-              ->NoteIteration(
+          core_->batches()
+              .NoteIteration(
                   key, iteration, BatchFigures(), [] { return MinimizerState(); }, now())
               .status()
               .IgnoreError();

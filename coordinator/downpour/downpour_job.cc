@@ -82,6 +82,9 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
                .held = BlocksHeld(state())}),
       streams_(writer) {
   CHECK(options.batch_size > 0);
+  if (options.staleness_bound) {
+    clocks_.emplace();
+  }
   blocks_.SetReplicas(replicas_.live());
   if (state().stopped()) {
     blocks_.Stop();
@@ -117,6 +120,9 @@ uint64_t DownpourJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   blocks_.SetReplicas(replicas_.live());
   test_.Remove(worker);
   ready_epochs_.erase(worker);
+  if (clocks_) {
+    clocks_->Remove(worker);
+  }
   if (IsWarmReplica(worker)) {
     SetWarmReplica(std::nullopt);
   }
@@ -191,6 +197,19 @@ void DownpourJob::LeaveStreams(const SessionKey& session, std::optional<uint64_t
              absl::StrCat("stream ", again.stream, ": shards have ", again.pushes,
                           " pushes of what was read beyond its position, and it is read again"));
   }
+}
+
+absl::StatusOr<ClockReply> DownpourJob::TellClock(uint32_t worker, const ClockRequest& told) {
+  if (!clocks_) {
+    return JobProcedure::TellClock(worker, told);
+  }
+  std::set<uint32_t> training;
+  for (const uint32_t each : replicas_.live()) {
+    if (blocks_.held(each) > 0) {
+      training.insert(each);
+    }
+  }
+  return clocks_->Tell(worker, told.clock(), told.begins(), training);
 }
 
 bool DownpourJob::IsOut(uint32_t worker) const {
@@ -325,6 +344,11 @@ void DownpourJob::Describe(JobDescription* description) const {
   data->set_blocks_done(state().blocks_done());
   data->set_blocks_released(state().blocks_released());
   streams_.Describe(data);
+  for (JobDescription::Worker& worker : *description->mutable_worker()) {
+    if (const auto clock = clocks_ ? clocks_->of(worker.task()) : std::nullopt) {
+      worker.set_clock(*clock);
+    }
+  }
   if (options_.plateau) {
     description->set_rate_factor(PlateauFactor(*options_.plateau, rate_reductions()));
   }

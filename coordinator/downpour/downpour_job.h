@@ -24,6 +24,7 @@
 #include "coordinator/downpour/block_dispenser.h"
 #include "coordinator/downpour/data_plan.h"
 #include "coordinator/downpour/downpour_options.h"
+#include "coordinator/downpour/push_clocks.h"
 #include "coordinator/downpour/streams.h"
 #include "coordinator/job/job_record.h"
 #include "coordinator/job/procedure_base.h"
@@ -57,6 +58,7 @@ class DownpourJob : public ProcedureBase {
                                 absl::Duration now) override;
   absl::StatusOr<TakeStreamReply> TakeStream(uint32_t worker, const std::string& stream) override;
   void LeaveStreams(const SessionKey& session, std::optional<uint64_t> pushes) override;
+  absl::StatusOr<ClockReply> TellClock(uint32_t worker, const ClockRequest& told) override;
   void NoteSteps(uint64_t steps) override;
 
   uint64_t work_done_by(uint32_t worker) const override;
@@ -107,6 +109,7 @@ class DownpourJob : public ProcedureBase {
   const DataPlan plan_;
   BlockDispenser blocks_;  // leases; what is done stands in the state too
   Streams streams_;
+  std::optional<PushClocks> clocks_;  // with staleness_bound
   // By replica, what it said last after it was told to flush at the end of a chain's first part:
   // the lives of the shards that have all that it has pushed.
   std::map<uint32_t, std::vector<uint64_t>> ready_epochs_;

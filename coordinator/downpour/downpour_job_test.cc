@@ -391,6 +391,61 @@ TEST(DownpourJobTest, StreamsOfSamplesWithoutNumbersAreKept) {
   EXPECT_EQ(description.data().stream(0).state_bytes(), 5u);
 }
 
+ClockRequest ToldOf(uint64_t clock) {
+  ClockRequest request;
+  request.set_clock(clock);
+  request.set_begins(true);
+  return request;
+}
+
+TEST(DownpourJobTest, TheSlowestOfThoseThatHoldBlocksIsTold) {
+  testing::ReplayedState state;
+  DownpourOptions options = FourBlocks(8);
+  options.staleness_bound = 1;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
+  Replicas replicas(&job);
+  replicas.Add(0);
+  replicas.Add(1);
+  ASSERT_TRUE(replicas.Ask(0).has_train());
+  ASSERT_OK_AND_ASSIGN(ClockReply reply, job.TellClock(0, ToldOf(3)));
+  EXPECT_EQ(reply.least(), 3u) << "worker/1 has nothing to train on";
+  ASSERT_TRUE(replicas.Ask(1).has_train());
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(3)));
+  EXPECT_FALSE(reply.has_least());
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(1, ToldOf(0)));
+  EXPECT_EQ(reply.clock(), 3u);
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(5)));
+  EXPECT_EQ(reply.least(), 3u);
+  EXPECT_EQ(reply.slowest(), 1u);
+  JobDescription description;
+  description.add_worker()->set_task(1);
+  description.add_worker()->set_task(2);
+  job.Describe(&description);
+  EXPECT_EQ(description.worker(0).clock(), 3u);
+  EXPECT_FALSE(description.worker(1).has_clock());
+  // The next life of the replica begins anew.
+  replicas.Lose(1);
+  replicas.Add(1);
+  ASSERT_TRUE(replicas.Ask(1).has_train());
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(5)));
+  EXPECT_FALSE(reply.has_least());
+}
+
+TEST(DownpourJobTest, WithoutABoundThatIsWaitedForNobodyTellsHisClock) {
+  Job config;
+  config.set_batch_size(5);
+  config.mutable_downpour()->set_staleness_bound(2);
+  DownpourOptions options = DownpourOptions::FromJob(config, 70);
+  EXPECT_EQ(options.staleness_bound, 2u);
+  config.mutable_downpour()->set_staleness_policy(DROP_OLDER);
+  options = DownpourOptions::FromJob(config, 70);
+  testing::ReplayedState state;
+  DownpourJob job(options, state.Begun(DOWNPOUR).job_writer());
+  job.AddReplica(0, absl::ZeroDuration());
+  EXPECT_THAT(job.TellClock(0, ToldOf(1)).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("waits for another")));
+}
+
 TEST(DownpourJobTest, NumberedSamplesHaveNoStreams) {
   testing::ReplayedState state;
   DownpourJob job(FourBlocks(1), state.Begun(DOWNPOUR).job_writer());

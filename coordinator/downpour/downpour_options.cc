@@ -38,6 +38,10 @@ DownpourOptions DownpourOptions::FromJob(const Job& job, uint64_t examples) {
     options.plateau = job.downpour().optimizer().schedule().plateau();
   }
   options.max_epochs_ahead = kMaxEpochsAhead;
+  if (job.downpour().has_staleness_bound() &&
+      job.downpour().staleness_policy() == WAIT_FOR_SLOWEST) {
+    options.staleness_bound = job.downpour().staleness_bound();
+  }
   options.hands_over = job.has_sandblaster();
   return options;
 }

@@ -26,6 +26,8 @@ struct DownpourOptions {
   // With the reductions that were counted before; unset: none.
   std::optional<PlateauSchedule> plateau;
   uint32_t max_epochs_ahead = 1;
+  // Replicas tell their clocks, and those that are too far ahead wait; unset: they do not.
+  std::optional<uint32_t> staleness_bound;
   // Another procedure goes on from here: replicas stay, and the last evaluation
   // is not the job's.
   bool hands_over = false;

@@ -138,6 +138,9 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
       *request.mutable_optimizer() = OuterOptimizer(job.downpour(), sharers);
     }
     request.set_fetch_changes(job.downpour().fetch_changes());
+    if (job.downpour().has_staleness_bound() && job.downpour().staleness_policy() == DROP_OLDER) {
+      request.set_drop_older_than(job.downpour().staleness_bound());
+    }
     if (job.downpour().has_rounds()) {
       *request.mutable_rounds() = job.downpour().rounds();
     }

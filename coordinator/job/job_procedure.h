@@ -97,6 +97,10 @@ class JobProcedure {
   // Before RemoveReplica: others may take the streams of this session, of whose pushes shards have
   // so many (nothing: not known).
   virtual void LeaveStreams(const SessionKey& /*session*/, std::optional<uint64_t> /*pushes*/) {}
+  // How far the replica is, of a job in which those that are ahead wait (PushClocks).
+  virtual absl::StatusOr<ClockReply> TellClock(uint32_t /*worker*/, const ClockRequest& /*told*/) {
+    return absl::FailedPreconditionError("no replica of the job waits for another");
+  }
   // Total steps of all replicas, lost ones included. Never goes back.
   virtual void NoteSteps(uint64_t) {}
   virtual void Tick(absl::Duration now) = 0;

@@ -30,7 +30,7 @@ class Coordinator::Seat : public BatchSeat {
     Coordinator& self = *coordinator_;
     RETURN_IF_ERROR(self.WithCore([&](Moment moment) {
       self.mutex_.AssertHeld();
-      return self.core_.StartEvaluation(batch_, evaluation, w, probe, moment);
+      return self.core_.batches().StartEvaluation(batch_, evaluation, w, probe, moment);
     }));
     self.work_.NotifyAll();
     MutexLock lock(&self.mutex_);
@@ -50,7 +50,7 @@ class Coordinator::Seat : public BatchSeat {
                                      const MinimizerStateFunction& state) override {
     const absl::StatusOr<bool> goes_on = coordinator_->WithCore([&](Moment moment) {
       coordinator_->mutex_.AssertHeld();
-      return coordinator_->core_.NoteIteration(batch_, iteration, figures, state, moment);
+      return coordinator_->core_.batches().NoteIteration(batch_, iteration, figures, state, moment);
     });
     MONSOON_FAIL_POINT("batch.iterated");
     return goes_on;

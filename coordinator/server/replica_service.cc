@@ -39,6 +39,10 @@ void AddReplicaCalls(Coordinator* coordinator, FaultInjector* faults, CallTable*
                                 OfItsSession(coordinator, [=](const TakeStreamRequest& request) {
                                   return coordinator->TakeStream(request);
                                 }));
+  calls->Add<ClockRequest>("/monsoon.ReplicaService/TellClock", faults,
+                           OfItsSession(coordinator, [=](const ClockRequest& request) {
+                             return coordinator->TellClock(request);
+                           }));
   calls->Add<ReportFailureRequest>(
       "/monsoon.ReplicaService/ReportFailure", faults,
       OfItsSession(coordinator, [=](const ReportFailureRequest& request) {

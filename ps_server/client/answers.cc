@@ -84,6 +84,7 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
       case APPLIED:
       case DUPLICATE:
       case REFUSED_INVALID:
+      case DROPPED:
         break;
       case REFUSED_BUSY:
         return Answer::kBusy;
@@ -94,6 +95,8 @@ absl::StatusOr<Answer> TakePushReply(const PushReply& reply, uint64_t sequence,
   for (const PushVerdict& verdict : reply.verdict()) {
     if (verdict.verdict() == DUPLICATE) {
       ++result->duplicates;
+    } else if (verdict.verdict() == DROPPED) {
+      ++result->dropped;
     } else if (verdict.verdict() == REFUSED_INVALID) {
       ++result->refused_invalid;
       if (result->first_refusal.empty()) {

@@ -64,6 +64,9 @@ absl::StatusOr<Answer> HeardAnswers::TakeVerdicts(uint32_t shard, const DataHead
     const uint32_t of = options_.fragments.Of(shard, verdict.stripe());
     uint64_t& durable = heard_[shard].durable[of];
     durable = std::min(durable, options_.fragments.PushesBefore(of, verdict.durable_sequence()));
+    if (verdict.verdict() == DROPPED) {
+      heard_[shard].dropped.emplace_back(options_.fragments.PushOf(of, sequence), verdict.stripe());
+    }
     // Of an earlier one the encoder does not have the content any more.
     if (verdict.verdict() == REFUSED_INVALID && options_.fragments.PushOf(of, sequence) == newest) {
       encoder_->Refused(shard, verdict.stripe());

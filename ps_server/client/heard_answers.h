@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,6 +31,8 @@ struct HeardOfShard {
   // It cannot take a push before a round is over, and says which. "": it said nothing of the kind.
   std::string round;
   bool refused_for_good = false;  // no other try will do
+  // Too old for the job: (push, stripe).
+  std::vector<std::pair<uint64_t, uint32_t>> dropped;
 };
 
 // Of a job's pushes: fragments, and the tables as one more.

@@ -61,6 +61,7 @@ struct StripeMark {
   uint64_t shard_epoch = 0;       // 0: not known
   uint64_t version = 0;           // pushes applied to the stripe
   uint64_t applied_sequence = 0;  // last push of this session that it lacks nothing of
+  bool dropped = false;           // of a push's base: the stripe has dropped that push
 };
 
 // [shard][stripe]. Empty: nothing was fetched.
@@ -215,6 +216,7 @@ class ParameterClient {
     uint64_t sequence = 0;         // of this push; the first is 1
     uint32_t duplicates = 0;       // records acknowledged that were applied before
     uint32_t refused_invalid = 0;  // records that the shards' validation refused
+    uint32_t dropped = 0;          // records that were too old for the job
     uint32_t rpcs = 0;             // frames, repeated ones included
     uint32_t retries = 0;          // streams opened again
     uint64_t bytes = 0;            // of gradients, repeated ones included

@@ -215,6 +215,9 @@ absl::Status PushKeeper::Run(const RequestMaker::ShardRequests& requests, Answer
   counts_.frames += counts.frames;
   counts_.retries += counts.retries;
   counts_.bytes += counts.bytes;
+  for (uint32_t shard = 0; shard < shards(); ++shard) {
+    windows_.NoteDropped(shard, heard_.of(shard));  // also of one that died in the middle
+  }
   return status;
 }
 

@@ -99,6 +99,19 @@ void PushWindows::OnAcknowledged(uint32_t index, uint64_t sequence, const HeardO
   ForgetBases(&shard);
 }
 
+void PushWindows::NoteDropped(uint32_t index, const HeardOfShard& heard) {
+  Shard& shard = shards_[index];
+  for (const auto& [sequence, stripe] : heard.dropped) {
+    const uint64_t durable = shard.window.durable();
+    if (sequence <= durable || sequence - durable > shard.base.size()) {
+      continue;  // it is not kept any more
+    }
+    std::vector<StripeMark>& base = shard.base[static_cast<size_t>(sequence - durable - 1)];
+    base.resize(options_.map.stripes(index));  // there may be none
+    base[stripe].dropped = true;
+  }
+}
+
 absl::Status PushWindows::OnMarks(uint32_t index, const HeardOfShard& heard) {
   Shard& shard = shards_[index];
   if (absl::Status status = shard.window.OnMarks(

@@ -59,6 +59,8 @@ class PushWindows {
 
   // All stripes of the shard have acknowledged `sequence`.
   void OnAcknowledged(uint32_t shard, uint64_t sequence, const HeardOfShard& heard);
+  // What the shard has dropped as too old it is to drop again, should it be sent again.
+  void NoteDropped(uint32_t shard, const HeardOfShard& heard);
   // It was asked what it has. DataLoss where it has lost what it had called durable.
   absl::Status OnMarks(uint32_t shard, const HeardOfShard& heard);
   // The last push is not in its newest generation yet.

@@ -164,6 +164,7 @@ void RequestMaker::AddPush(uint32_t shard, const PushEncoder& encoder, const Kep
       if (!kept.base.empty()) {
         record->set_base_shard_epoch(kept.base[stripe].shard_epoch);
         record->set_base_version(kept.base[stripe].version);
+        record->set_dropped(kept.base[stripe].dropped);
       }
       record->set_format(encoder.format());
       record->set_length(static_cast<uint32_t>(encoder.StripeBytes(shard, stripe)));

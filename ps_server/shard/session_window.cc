@@ -11,18 +11,27 @@ SessionWindow::Place SessionWindow::Locate(uint64_t sequence) const {
   if (sequence > last_) {
     return Place::kGap;
   }
+  if (last_ - sequence < kRememberedDrops && ((dropped_ >> (last_ - sequence)) & 1) != 0) {
+    return Place::kDropped;
+  }
   return FindRefusal(sequence) != nullptr ? Place::kRefused : Place::kSeen;
 }
 
-void SessionWindow::RecordApplied(uint64_t sequence) {
+void SessionWindow::Advance(uint64_t sequence, bool drop) {
   CHECK_EQ(sequence, last_ + 1);
   last_ = sequence;
+  dropped_ = (dropped_ << 1) | (drop ? 1 : 0);
+}
+
+void SessionWindow::RecordApplied(uint64_t sequence) {
+  Advance(sequence, /*drop=*/false);
   ++applied_;
 }
 
+void SessionWindow::RecordDropped(uint64_t sequence) { Advance(sequence, /*drop=*/true); }
+
 void SessionWindow::RecordRefused(uint64_t sequence, std::string message) {
-  CHECK_EQ(sequence, last_ + 1);
-  last_ = sequence;
+  Advance(sequence, /*drop=*/false);
   Remember(sequence, std::move(message));
 }
 

@@ -35,6 +35,26 @@ TEST(SessionWindowTest, ARefusalConsumesItsSequenceAndIsRemembered) {
   EXPECT_EQ(window.Locate(3), Place::kSeen);
 }
 
+TEST(SessionWindowTest, ADropConsumesItsSequenceAndIsRememberedForALongTime) {
+  SessionWindow window;
+  window.RecordApplied(1);
+  window.RecordDropped(2);
+  window.RecordRefused(3, "nan");
+  EXPECT_EQ(window.applied(), 1u);
+  EXPECT_EQ(window.Locate(1), Place::kSeen);
+  EXPECT_EQ(window.Locate(2), Place::kDropped);
+  EXPECT_EQ(window.Locate(3), Place::kRefused);
+  EXPECT_EQ(window.dropped(), 0b10u);
+  const SessionWindow restored(window.last(), window.applied(), window.dropped());
+  EXPECT_EQ(restored.Locate(2), Place::kDropped);
+  for (uint64_t i = 4; i < 2 + SessionWindow::kRememberedDrops; ++i) {
+    window.RecordApplied(i);
+    EXPECT_EQ(window.Locate(2), Place::kDropped);
+  }
+  window.RecordApplied(2 + SessionWindow::kRememberedDrops);
+  EXPECT_EQ(window.Locate(2), Place::kSeen);
+}
+
 TEST(SessionWindowTest, ForgetsTheOldestRefusals) {
   SessionWindow window;
   for (uint64_t i = 1; i <= SessionWindow::kRememberedRefusals + 1; ++i) {

@@ -127,7 +127,8 @@ PushVerdict SlicePushes::PushRecordOf(const PushRequest& request, const PushReco
                     TensorCodec::CarriesStatistics(record.format()),
                     {request.absent().data(), static_cast<size_t>(request.absent_size())},
                     std::nullopt,
-                    {}};
+                    {},
+                    record.dropped()};
   if (check.verdict == REFUSED_INVALID) {
     if (check.message.size() > kMaxVerdictMessage) {
       check.message.resize(kMaxVerdictMessage);

@@ -41,7 +41,9 @@ void SliceStripes::Fill(const ParameterLayout& layout, const std::shared_ptr<Flo
   const StateBehind behind = StateBehind::Of(request_);
   Stripe::Options options{.damping = request_.optimizer().damping(),
                           .rounds = std::nullopt,
-                          .changes = request_.fetch_changes()};
+                          .changes = request_.fetch_changes(),
+                          .most_stale = request_.has_drop_older_than() ? request_.drop_older_than()
+                                                                       : Stripe::kAnyStaleness};
   if (behind.round) {
     options.rounds = RoundRule::From(request_.rounds(), clock);
   }

@@ -15,6 +15,36 @@ namespace {
 constexpr uint64_t kMostRefusalBytes =
     SessionWindow::kRememberedRefusals * RefusalBytes(kMaxVerdictMessage);
 
+// One of unknown staleness is not.
+bool IsTooOld(int64_t staleness, uint32_t most) {
+  return most != Stripe::kAnyStaleness && staleness > static_cast<int64_t>(most);
+}
+
+// False: the verdict on another one than the next is told.
+bool IsNext(const SessionWindow& window, uint64_t sequence, PushVerdict* verdict) {
+  switch (window.Locate(sequence)) {
+    case SessionWindow::Place::kGap:
+      verdict->set_verdict(REFUSED_GAP);
+      verdict->set_expected_sequence(window.last() + 1);
+      verdict->set_message(
+          absl::StrCat("sequence ", sequence, " came where ", window.last() + 1, " was expected"));
+      return false;
+    case SessionWindow::Place::kSeen:
+      verdict->set_verdict(DUPLICATE);
+      return false;
+    case SessionWindow::Place::kRefused:
+      verdict->set_verdict(REFUSED_INVALID);
+      verdict->set_message(window.refusal(sequence));
+      return false;
+    case SessionWindow::Place::kDropped:
+      verdict->set_verdict(DROPPED);
+      return false;
+    case SessionWindow::Place::kNext:
+      break;
+  }
+  return true;
+}
+
 }  // namespace
 
 Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel,
@@ -87,22 +117,8 @@ PushVerdict Stripe::Apply(Push push) {
   }
   verdict.set_durable_sequence(found->second.durable);
   SessionWindow& window = found->second.window;
-  switch (window.Locate(push.sequence)) {
-    case SessionWindow::Place::kGap:
-      verdict.set_verdict(REFUSED_GAP);
-      verdict.set_expected_sequence(window.last() + 1);
-      verdict.set_message(absl::StrCat("sequence ", push.sequence, " came where ",
-                                       window.last() + 1, " was expected"));
-      return verdict;
-    case SessionWindow::Place::kSeen:
-      verdict.set_verdict(DUPLICATE);
-      return verdict;
-    case SessionWindow::Place::kRefused:
-      verdict.set_verdict(REFUSED_INVALID);
-      verdict.set_message(window.refusal(push.sequence));
-      return verdict;
-    case SessionWindow::Place::kNext:
-      break;
+  if (!IsNext(window, push.sequence, &verdict)) {
+    return verdict;
   }
   Session& session = found->second;
   if (IsOfLaterRound(push)) {
@@ -116,6 +132,13 @@ PushVerdict Stripe::Apply(Push push) {
     return Refuse(&session, &push, std::move(why), std::move(verdict));
   }
   const int64_t staleness = StalenessOf(push);
+  if (push.dropped || IsTooOld(staleness, options_.most_stale)) {
+    window.RecordDropped(push.sequence);
+    const StripeWriteScope write(header_);
+    ShareMarks(session);
+    verdict.set_verdict(DROPPED);
+    return verdict;
+  }
   const double damping = DampingFactor(options_.damping, staleness);
   if (!round_.has_value()) {
     MoveBy(push, staleness, damping, &session);

@@ -56,10 +56,13 @@ struct StateBehind {
 
 class Stripe {
  public:
+  static constexpr uint32_t kAnyStaleness = UINT32_MAX;
   struct Options {
     double damping = 0.0;             // the optimizer's
     std::optional<RoundRule> rounds;  // pushes are averaged
     WireFormat changes = FLOAT32;     // else it has a public copy
+    // A push whose base is more versions old is dropped; not with rounds.
+    uint32_t most_stale = kAnyStaleness;
   };
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
   // StateFloats(), slot after slot. `slice` and `kernel` outlive the stripe. `tensors` are those
@@ -98,8 +101,9 @@ class Stripe {
     // is remembered in memory of `refusal_memory`.
     std::optional<std::string> invalid;
     MemoryBudget::Reservation refusal_memory;
+    bool dropped = false;  // by an earlier life of the shard
   };
-  // Applies, acknowledges or refuses it. The verdict lacks stripe and sequence.
+  // Applies, acknowledges, refuses or drops it. The verdict lacks stripe and sequence.
   PushVerdict Apply(Push push);
 
   // Who keeps the session's pushes waiting in a round that is open: sessions that are not in

@@ -45,7 +45,7 @@ void Stripe::RestoreSessions(const StripeRecord& cut, const std::map<SessionId, 
       continue;
     }
     Session& session = open->second;
-    session.window = SessionWindow(record.last(), record.applied());
+    session.window = SessionWindow(record.last(), record.applied(), record.dropped());
     for (const SessionWindowRecord::Refusal& refusal : record.refusal()) {
       session.window.Remember(refusal.sequence(), refusal.message());
     }
@@ -86,6 +86,7 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
     window->set_incarnation(id.incarnation);
     window->set_last(session.window.last());
     window->set_applied(session.window.applied());
+    window->set_dropped(session.window.dropped());
     for (const auto& [sequence, message] : session.window.refusals()) {
       SessionWindowRecord::Refusal* const refusal = window->add_refusal();
       refusal->set_sequence(sequence);

@@ -25,19 +25,18 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
          plateau: Optional[Plateau] = None, n_fetch: Optional[int] = None,
          n_push: Optional[int] = None, overlap: bool = True, push_format: str = "float32",
          fetch_format: str = "float32", top_k_share: Optional[float] = None,
-         residual_decay: Optional[float] = None, evaluate: Optional[Evaluate] = None,
+         residual_decay: Optional[float] = None, staleness_bound: Optional[int] = None,
+         drop_older: bool = False, evaluate: Optional[Evaluate] = None,
          evaluate_every: Optional[float] = None, checkpoint: Optional[Checkpoint] = None,
          divergence: Optional[str] = None, block_examples: Optional[int] = None,
          programs: Optional[int] = None, tables: Sequence[Table] = (), group: Any = None,
          frozen: str = "local", in_place: str = "refuse", create: bool = True,
          on_ended: str = "load", token: Optional[str] = None, log_file: Optional[str] = None,
-         replay_window: Optional[int] = None,
-         connect_timeout_s: float = 30.0) -> Job:
+         replay_window: Optional[int] = None, connect_timeout_s: float = 30.0) -> Job:
     """Takes part in a job, which the first program of its name makes.
 
-    The job's settings are those of its first program; a later one whose settings, names or
-    shapes differ gets SettingsDiffer with the first difference. Nothing is connected before
-    the block `with job:` (see Job).
+    The job's settings are its first program's; one whose settings, names or shapes differ gets
+    SettingsDiffer with the first difference. Nothing is connected before `with job:` (see Job).
 
     coordinator: "host:port"; None starts a cluster of its own on this machine and joins it.
     job: name, 1 to 64 letters, digits, '_' and '-'. "gpt" is the newest job of that name if
@@ -45,18 +44,19 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
     model: a torch module, or a dict of names to arrays (NumPy, JAX). Its initial values are
       the job's, if the job begins with this program; else it gets the job's.
     optimizer: of the shards (SGD and those beside it in monsoon.optimizers), or Local(...).
-    epochs, max_steps (of all programs together), max_seconds, target_accuracy (in (0, 1],
-      needs evaluate), early_stop (EarlyStop(patience=5)): the job ends at the first of those that
-      are given; at least one is needed, but for steps(), which has no epochs.
-    plateau: Plateau(factor=0.5, patience=2), a rate of the shards' optimizer that falls where the
-      test figure has not become better.
-    batch: samples of a step. examples: how many there are, or `data`, whose len() it is. Both
-      may be given to blocks() instead. seed: of the data's order.
+    epochs, max_steps (of all programs), max_seconds, target_accuracy (in (0, 1], needs evaluate),
+      early_stop (EarlyStop(patience=5)): the job ends at the first of those that are given; at
+      least one is needed, but for steps(), which has no epochs.
+    plateau: Plateau(factor=0.5, patience=2): the shards' rate falls where the test figure stays.
+    batch: samples of a step. examples: of them all, or `data`, whose len() it is. Both may be given
+      to blocks() instead. seed: of the data's order.
     n_fetch, n_push: steps between two fetches, and between two pushes of the gradients' sum.
     overlap: communication goes on while the next gradient is computed; False: in turn.
     push_format: float32, bfloat16, float16, int8, int4, top_k or top_k_2bit (these two then
       top_k_share of the values); fetch_format: float32 to int8. What a format leaves out is added
       to the next gradient; of top_k residual_decay times that (unset: 1).
+    staleness_bound: whoever has made so many more pushes than the slowest program, waits in step().
+      drop_older: instead a shard leaves out gradients that so many others have overtaken.
     evaluate: evaluate(model) -> dict of figures ("loss", "accuracy" and any other), or the
       loss alone. Called within step() of one program, with the model in eval mode and under
       no_grad. evaluate_every: epochs between two; unset: at the end.
@@ -70,8 +70,8 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
       they are the job's, as if they had no gradient in any step, and may be thawed later.
     in_place: with an optimizer of the shards, what the program itself writes to parameters
       (clamp_(), max_norm, load_state_dict()) would be thrown away by the next landing. "refuse":
-      it gets ModelChanged, with their names. "ignore": it is thrown away.
-    create: False raises JobNotFound where there is no such job.
+      it gets ModelChanged, with their names. "ignore": it is.
+    create: False raises JobNotFound where there is none.
     on_ended: what follows where the newest job of this name has ended before this program came.
       "load": its model is loaded, if it has succeeded, with a line on stderr; blocks() and
       epochs() then give nothing, and export() writes that job's. "new": a new job. "raise":
@@ -85,8 +85,7 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
 
     Raises InvalidArgument and UnsupportedTensor; all else comes from the block.
 
-    >>> import monsoon as ms, torch
-    >>> model = torch.nn.Linear(4, 2)
+    >>> import monsoon as ms, torch; model = torch.nn.Linear(4, 2)
     >>> ms.join("127.0.0.1:2221", job="gpt", model=model, epochs=3, optimizer=ms.Adagrad(0.03))
     <monsoon.Job 'gpt', not entered>
     """
@@ -98,9 +97,10 @@ def join(coordinator: Optional[str], job: str, model: Any, optimizer: Optimizer,
         name=job, optimizer=optimizer, epochs=epochs, max_steps=max_steps, programs=programs,
         max_seconds=max_seconds, target_accuracy=target_accuracy, seed=seed, n_fetch=n_fetch,
         n_push=n_push, overlap=overlap, push_format=push_format, fetch_format=fetch_format,
-        top_k_share=top_k_share, residual_decay=residual_decay, evaluates=evaluate is not None,
-        evaluate_every=evaluate_every, checkpoint=checkpoint, divergence=divergence,
-        block_examples=block_examples, early_stop=early_stop, plateau=plateau)
+        top_k_share=top_k_share, residual_decay=residual_decay, staleness_bound=staleness_bound,
+        drop_older=drop_older, evaluates=evaluate is not None, evaluate_every=evaluate_every,
+        checkpoint=checkpoint, divergence=divergence, block_examples=block_examples,
+        early_stop=early_stop, plateau=plateau)
     settings.check()
     _ended.check(on_ended)
     local_steps = isinstance(optimizer, Local)

@@ -71,6 +71,8 @@ class Settings:
     fetch_format: str = "float32"
     top_k_share: Optional[float] = None
     residual_decay: Optional[float] = None
+    staleness_bound: Optional[int] = None
+    drop_older: bool = False
     evaluates: bool = False
     evaluate_every: Optional[float] = None
     checkpoint: Optional[Checkpoint] = None
@@ -98,6 +100,13 @@ class Settings:
         if self.programs is not None and (
                 isinstance(self.programs, bool) or not 1 <= int(self.programs) <= 4096):
             raise InvalidArgument(f"programs is {self.programs!r}; it must be 1 to 4096")
+        if self.staleness_bound is not None and (
+                isinstance(self.staleness_bound, bool) or not 0 <= self.staleness_bound <= 65536):
+            raise InvalidArgument(f"staleness_bound is {self.staleness_bound!r}; it must be 0 to "
+                                  "65536 pushes")
+        if self.drop_older and self.staleness_bound is None:
+            raise InvalidArgument("drop_older needs staleness_bound=, beyond which gradients are "
+                                  "left out")
         if self.evaluate_every is not None and not self.evaluates:
             raise InvalidArgument("evaluate_every needs evaluate=, the function that evaluates")
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
@@ -141,6 +150,8 @@ class Settings:
             "fetch_format": None if fetch is None else _text.Token(fetch),
             "top_k_share": self.top_k_share,
             "residual_decay": self.residual_decay,
+            "staleness_bound": self.staleness_bound,
+            "staleness_policy": _text.Token("DROP_OLDER") if self.drop_older else None,
             "programs": self.programs,
         }
         if isinstance(self.optimizer, Local):

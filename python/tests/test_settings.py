@@ -130,16 +130,25 @@ def test_rounds_do_not_change():
 def test_a_job_with_all_settings():
     assert flat(text(
         seed=7, n_fetch=2, n_push=3, overlap=False, push_format="top_k", fetch_format="int8",
-        top_k_share=0.1, residual_decay=0.95, evaluates=True, evaluate_every=0.5, max_steps=9, max_seconds=2,
-        target_accuracy=0.9, divergence="skip", block_examples=64,
+        top_k_share=0.1, residual_decay=0.95, staleness_bound=0, drop_older=True, evaluates=True,
+        evaluate_every=0.5, max_steps=9, max_seconds=2, target_accuracy=0.9, divergence="skip", block_examples=64,
         checkpoint=ms.Checkpoint(every_seconds=5, every_pushes=6, keep_best="accuracy"))) == flat("""
         name: "gpt" train { joiners { examples: 100 } } test { joiners { } } seed: 7 batch_size: 8
         downpour { n_fetch: 2 n_push: 3 overlap: NONE push_format: TOP_K fetch_format: INT8
-        top_k_share: 0.1 residual_decay: 0.95 optimizer { sgd { rate: 0.1 } } }
+        top_k_share: 0.1 residual_decay: 0.95 staleness_bound: 0 staleness_policy: DROP_OLDER
+        optimizer { sgd { rate: 0.1 } } }
         stop { epochs: 3.0 steps: 9 seconds: 2.0 target_accuracy: 0.9 }
         evaluation { every_epochs: 0.5 } block_examples: 64
         checkpoint { every_seconds: 5.0 every_pushes: 6 keep_best: TEST_ACCURACY }
         divergence { action: SKIP }""")
+
+
+@pytest.mark.parametrize("given,complaint", [
+    ({"staleness_bound": -1}, "0 to 65536"), ({"staleness_bound": 65537}, "0 to 65536"),
+    ({"staleness_bound": True}, "0 to 65536"), ({"drop_older": True}, "needs staleness_bound=")])
+def test_a_bound_that_cannot_be_right(given, complaint):
+    with pytest.raises(ms.InvalidArgument, match=complaint):
+        Settings(name="gpt", optimizer=ms.SGD(0.1), epochs=3, **given).check()
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "int8", "int4", "top_k", "top_k_2bit"])

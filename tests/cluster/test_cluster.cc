@@ -39,6 +39,9 @@ class MutableClient : public ReplicaClient {
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
     return muted_() ? Lost() : client_->TakeStream(request);
   }
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest& request) override {
+    return muted_() ? Lost() : client_->TellClock(request);
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
     return muted_() ? Lost() : client_->ReportFailure(request);
   }

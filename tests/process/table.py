@@ -91,6 +91,7 @@ TABLE = (
     row("hostile_clients", "timing"),
     row("hostile_members", "timing", with_full=("--seconds=5", "--connections=2000",
                                                 "--files", "1024", "128")),
+    row("bounds", "deaths", "python", with_full=("--steps=1200", "--kills=12")),
     row("uneven_speeds", "full", "python", "timing"),
     row("soak", "full", "deaths", "python", limit_s=_HOURS),
     row("kill_points", "deaths", stage="failpoints"),

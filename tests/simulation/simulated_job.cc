@@ -21,6 +21,10 @@ constexpr uint64_t kModes = (uint64_t{1} << 40) + 1;
 constexpr uint64_t kFinished = 5;
 constexpr uint64_t kFinishedSeed = 3;
 constexpr uint32_t kMostSteps = 12;
+// Likewise, of the jobs in which the bound may be, one in so many has it.
+constexpr uint64_t kBounded = 8;
+constexpr uint64_t kBoundedSeed = 7;
+constexpr uint32_t kBounds = 4;
 
 Mode PickMode(Dice* dice) {
   switch (dice->Below(7)) {
@@ -199,6 +203,13 @@ void PickData(Dice* dice, JobPlan* plan, uint32_t classes) {
   }
 }
 
+void PickBound(World* world, Downpour* downpour) {
+  if (world->seed % kBounded == kBoundedSeed && !downpour->has_rounds() &&
+      !downpour->local().has_fragments()) {
+    downpour->set_staleness_bound(static_cast<uint32_t>(world->seed / kBounded % kBounds));
+  }
+}
+
 void PlanShards(World* world, JobPlan* plan) {
   const auto shards = static_cast<uint32_t>(world->ps.size());
   plan->replicas = static_cast<uint32_t>(world->cluster.worker_size());
@@ -223,11 +234,26 @@ void PlanShards(World* world, JobPlan* plan) {
 }  // namespace
 
 const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames = {
-    "counting",     "long n_fetch",      "long n_push",     "no overlap",
-    "rough pushes", "local steps",       "rounds",          "quorum",
-    "fragments",    "landing_steps",     "fetch_changes",   "memory only",
-    "test set",     "warmstart",         "batch",           "chain",
-    "programs",     "steps of programs", "ended by program"};
+    "counting",
+    "long n_fetch",
+    "long n_push",
+    "no overlap",
+    "rough pushes",
+    "local steps",
+    "rounds",
+    "quorum",
+    "fragments",
+    "landing_steps",
+    "fetch_changes",
+    "memory only",
+    "test set",
+    "warmstart",
+    "batch",
+    "chain",
+    "programs",
+    "steps of programs",
+    "ended by program",
+    "staleness_bound"};
 
 bool HasFeature(const World& world, Feature feature) {
   const Job& job = world.plan.job;
@@ -271,6 +297,8 @@ bool HasFeature(const World& world, Feature feature) {
       return IsJoined(job) && downpour.local().steps() > 0;
     case Feature::kFinish:
       return world.finish_step > 0;
+    case Feature::kBound:
+      return downpour.has_staleness_bound();
     case Feature::kCount:
       break;
   }
@@ -318,8 +346,12 @@ void MakeJob(World* world, bool in_rounds) {
     plan.job.clear_downpour();
     plan.job.clear_stop();
   }
+  if (mode == Mode::kTraining || mode == Mode::kChain) {
+    PickBound(world, &downpour);
+  }
   if (mode == Mode::kProgram) {
     MakeJoined(&modes, &plan);
+    PickBound(world, plan.job.mutable_downpour());
     if (world->seed % kFinished == kFinishedSeed) {
       world->finish_step = 1 + modes.Below(kMostSteps);
     }

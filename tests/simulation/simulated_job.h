@@ -34,6 +34,7 @@ enum class Feature {
   kProgram,
   kProgramSteps,  // local ones
   kFinish,        // a program ends it
+  kBound,         // on staleness
   kCount,
 };
 extern const std::array<const char*, static_cast<size_t>(Feature::kCount)> kFeatureNames;

@@ -61,7 +61,7 @@ class Minimizer : public BatchSeat {
       return Stopped();
     }
     RETURN_IF_ERROR(coordinator_->WithCore([&](CoordinatorCore& core, Moment now) {
-      return core.StartEvaluation(batch_, evaluation, w, probe, now);
+      return core.batches().StartEvaluation(batch_, evaluation, w, probe, now);
     }));
     while (!life_.over()) {
       ASSIGN_OR_RETURN(const std::optional<BatchResult> result,
@@ -82,7 +82,7 @@ class Minimizer : public BatchSeat {
     }
     world_->Trace(absl::StrCat("iteration ", iteration.iteration(), ": F ", iteration.f()));
     return coordinator_->WithCore([&](CoordinatorCore& core, Moment now) {
-      return core.NoteIteration(batch_, iteration, figures, state, now);
+      return core.batches().NoteIteration(batch_, iteration, figures, state, now);
     });
   }
 

@@ -12,6 +12,7 @@
 #include "common/checkpoint/checkpoint.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 #include "ps_server/checkpoint/kept_parts.h"
 
 namespace monsoon::simulation {
@@ -385,6 +386,23 @@ uint64_t SimulatedPs::NewestRound(uint32_t stripe) const {
   return record.version() + (record.member().empty() ? 0 : 1);
 }
 
+namespace {
+
+// With staleness_bound: that push is not too far ahead of those that its session was told of.
+void CheckBound(World* world, const SessionId& session, uint64_t push) {
+  const Downpour& downpour = world->plan.job.downpour();
+  if (!downpour.has_staleness_bound()) {
+    return;
+  }
+  const SessionBook& book = world->books[session];
+  ASSERT_TRUE(book.least.has_value()) << "it has not asked how far the others are";
+  EXPECT_LE(push + book.raised, *book.least + downpour.staleness_bound() + 1)
+      << "push " << push << " of worker/" << session.worker << "#" << session.incarnation
+      << " is too far ahead";
+}
+
+}  // namespace
+
 void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload, const PushReply& reply) {
   std::map<uint32_t, std::vector<float>> gradients;
   for (const PushRecord& record : push.record()) {
@@ -395,6 +413,7 @@ void SimulatedPs::NotePush(const PushRequest& push, ChunkCursor* payload, const 
   for (const PushVerdict& verdict : reply.verdict()) {
     if (verdict.verdict() == APPLIED) {
       EXPECT_FALSE(batch_began_) << "a push changes what a batch goes on from";
+      CheckBound(world_, IdOf(push.session()), verdict.sequence());
       log_.Applied(verdict.stripe(), {.session = IdOf(push.session()),
                                       .sequence = verdict.sequence(),
                                       .gradient = std::move(gradients[verdict.stripe()]),

@@ -15,6 +15,14 @@
 
 namespace monsoon::simulation {
 
+namespace {
+
+bool IsOpenAnywhere(const World& world, const SessionKey& session) {
+  return std::ranges::any_of(world.ps, [&session](SimulatedPs* ps) { return ps->IsOpen(session); });
+}
+
+}  // namespace
+
 template <typename Reply>
 absl::StatusOr<Reply> SimulatedReplicaClient::Call(
     std::function<absl::StatusOr<Reply>(CoordinatorCore&, Moment)> call) {
@@ -51,8 +59,12 @@ absl::StatusOr<HeartbeatReply> SimulatedReplicaClient::Heartbeat(const Heartbeat
 
 absl::StatusOr<NextWorkReply> SimulatedReplicaClient::NextWork(const NextWorkRequest& request) {
   NoteDone(request);
+  SessionBook& book = world_->books[{request.session().worker(), request.session().incarnation()}];
+  book.asks_for_work = true;
+  book.ends_job |= request.end_job();
   absl::StatusOr<NextWorkReply> reply = Call<NextWorkReply>(
       [request](CoordinatorCore& core, Moment now) { return core.NextWork(request, now); });
+  book.asks_for_work = false;
   world_->Trace(absl::StrCat("worker/", request.session().worker(), "#",
                              request.session().incarnation(), " is told ",
                              reply.ok() ? reply->ShortDebugString() : reply.status().ToString()));
@@ -109,10 +121,7 @@ uint64_t SimulatedReplicaClient::PushOfStep(const SessionBook& book, uint64_t st
 
 void SimulatedReplicaClient::NoteLeases(const SessionKey& session, const NextWorkReply& reply) {
   const SessionId id{session.worker(), session.incarnation()};
-  const auto open = [this](const SessionKey& key) {
-    return std::ranges::any_of(world_->ps, [&key](SimulatedPs* ps) { return ps->IsOpen(key); });
-  };
-  const bool there = open(session);
+  const bool there = IsOpenAnywhere(*world_, session);
   // A holder whose session no shard has any more may lose its blocks to another.
   SessionBook& book = world_->books[id];
   const JobPlan& plan = world_->plan;
@@ -131,9 +140,9 @@ void SimulatedReplicaClient::NoteLeases(const SessionKey& session, const NextWor
     SessionKey other = session;
     other.set_worker(holder->second.worker);
     other.set_incarnation(holder->second.incarnation);
-    ASSERT_FALSE(open(other)) << "block " << block.block() << " of epoch " << block.epoch()
-                              << " is leased to " << other.ShortDebugString() << " and "
-                              << session.ShortDebugString();
+    ASSERT_FALSE(IsOpenAnywhere(*world_, other))
+        << "block " << block.block() << " of epoch " << block.epoch() << " is leased to "
+        << other.ShortDebugString() << " and " << session.ShortDebugString();
     holder->second = id;
   }
 }
@@ -152,6 +161,48 @@ absl::StatusOr<TakeStreamReply> SimulatedReplicaClient::TakeStream(
     const TakeStreamRequest& request) {
   return Call<TakeStreamReply>(
       [request](CoordinatorCore& core, Moment now) { return core.TakeStream(request, now); });
+}
+
+absl::StatusOr<ClockReply> SimulatedReplicaClient::TellClock(const ClockRequest& request) {
+  const SessionId id{request.session().worker(), request.session().incarnation()};
+  SessionBook& book = world_->books[id];
+  const uint64_t clock = world_->ClockOf(book);
+  EXPECT_LE(request.clock(), clock)
+      << "more pushes are told than shards have acknowledged: " << request.ShortDebugString();
+  absl::StatusOr<ClockReply> reply = Call<ClockReply>(
+      [world = world_, id, request](CoordinatorCore& core, Moment) -> absl::StatusOr<ClockReply> {
+        const absl::StatusOr<ClockReply> reply = core.TellClock(request);
+        if (reply.ok()) {
+          uint64_t& told = world->books[id].told_clock;
+          told = std::max(told, reply->clock());
+        }
+        if (reply.ok() && reply->has_least()) {
+          CheckLeast(world, request.session(), reply->least());
+        }
+        return reply;
+      });
+  if (reply.ok()) {
+    book.raised += reply->clock() - request.clock();
+    if (reply->has_least()) {
+      book.least = std::max(book.least.value_or(0), reply->least());
+    }
+  }
+  return reply;
+}
+
+void SimulatedReplicaClient::CheckLeast(World* world, const SessionKey& asker, uint64_t least) {
+  for (const auto& [block, holder] : world->leased) {
+    const SessionBook& book = world->books[holder];
+    SessionKey key = asker;
+    key.set_worker(holder.worker);
+    key.set_incarnation(holder.incarnation);
+    // What it reports just now, it may have reported already.
+    if (!book.asks_for_work && !book.ends_job && IsOpenAnywhere(*world, key)) {
+      EXPECT_LE(least, world->ClockOf(book))
+          << "worker/" << asker.worker() << " is told that all have come so far, and worker/"
+          << holder.worker << " has not";
+    }
+  }
 }
 
 absl::StatusOr<ReportFailureReply> SimulatedReplicaClient::ReportFailure(

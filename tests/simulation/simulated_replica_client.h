@@ -30,6 +30,7 @@ class SimulatedReplicaClient final : public ReplicaClient {
   absl::StatusOr<ReportEvaluationReply> ReportEvaluation(
       const ReportEvaluationRequest& request) override;
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override;
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest& request) override;
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override;
 
   // The newest heartbeat, for people.
@@ -43,6 +44,8 @@ class SimulatedReplicaClient final : public ReplicaClient {
   // The push that brings the session's step of this number.
   static uint64_t PushOfStep(const SessionBook& book, uint64_t step);
   void NoteLeases(const SessionKey& session, const NextWorkReply& reply);
+  // No replica that trains is further behind than that.
+  static void CheckLeast(World* world, const SessionKey& asker, uint64_t least);
 
   World* const world_;
   SimulatedProcess* const process_;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,13 @@ struct SessionBook {
   bool whole = false;
   // Blocks that it was leased, in order, and its steps up to the end of each.
   std::vector<std::pair<BlockNumber, uint64_t>> leased;
+  // With staleness_bound: what the coordinator has answered. Its clock is so far above its pushes,
+  // the highest clock of it that was told, and the highest of the slowest.
+  uint64_t raised = 0;
+  uint64_t told_clock = 0;
+  std::optional<uint64_t> least;
+  bool asks_for_work = false;
+  bool ends_job = false;  // what it holds, nobody computes any more
   // Blocks that it has reported, and the last push of each, or one after that.
   std::map<BlockNumber, uint64_t> blocks;
 };
@@ -98,6 +106,10 @@ struct World {
       }
     }
     return pushes;
+  }
+  // How far the session has come by what the shards have acknowledged.
+  uint64_t ClockOf(const SessionBook& book) const {
+    return std::max(book.told_clock, book.raised + PushesIn(book, book.acknowledged));
   }
   // The last sequence that a stripe has of so many pushes.
   uint64_t LastSequence(uint32_t shard, uint32_t stripe, uint64_t pushes) const {

@@ -74,13 +74,31 @@ absl::Status DownpourRunner::AwaitShards() {
   return absl::OkStatus();
 }
 
-absl::Status DownpourRunner::PrepareParameters() {
+absl::StatusOr<bool> DownpourRunner::AwaitSlower() {
+  if (bound_ == nullptr || !exchange_->drained()) {
+    return false;
+  }
+  // Meanwhile a shard that is started anew gets what it has not of this replica.
+  return bound_->Await(ledger_.last() + (in_flight_.has_value() ? 1 : 0), [this]() -> absl::Status {
+    RETURN_IF_ERROR(CollectPush(/*wait=*/false));
+    if (!in_flight_.has_value() && client_->away().has_value()) {
+      RETURN_IF_ERROR(calls_.LookForShards());
+    }
+    TakeAcknowledged();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status DownpourRunner::PrepareParameters(bool anew) {
   if (fetcher_ == nullptr) {
     return plan_.IsDueInTurn(IsBoundary(), in_flight_.has_value())
                ? LandFetch(calls_.Fetch(parameters().free_back(), plan_.next()))
                : absl::OkStatus();
   }
   plan_.BeginRound(IsBoundary(), in_flight_.has_value());
+  if (anew && plan_.due() && !client_->away().has_value()) {
+    plan_.MustLand();  // what it has waited for is what the others have pushed meanwhile
+  }
   if (plan_.IsLate(fetching(), !parameters().empty()) && !client_->away().has_value()) {
     plan_.MustLand();
   }
@@ -176,7 +194,8 @@ absl::StatusOr<StepResult> DownpourRunner::Step() {
   const absl::Duration begin = clock_->Now();
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
   RETURN_IF_ERROR(AwaitShards());
-  RETURN_IF_ERROR(PrepareParameters());
+  ASSIGN_OR_RETURN(const bool waited, AwaitSlower());
+  RETURN_IF_ERROR(PrepareParameters(/*anew=*/waited));
   exchange_->BeginRound(ledger_.next() + (in_flight_.has_value() ? 1 : 0), control_->local_steps());
   const absl::Duration computes = clock_->Now();
   ASSIGN_OR_RETURN(const absl::Duration stepping, ComputeRound());
@@ -233,7 +252,11 @@ Pushed DownpourRunner::Push(const Accumulation& accumulation, std::span<float> b
   const std::vector<RowGradient> rows =
       accumulation.rows == nullptr ? std::vector<RowGradient>() : accumulation.rows->View();
   gradient.rows = rows;
-  return calls_.Push(gradient, *accumulation.base, back, begin);
+  Pushed pushed = calls_.Push(gradient, *accumulation.base, back, begin);
+  if (bound_ != nullptr && pushed.result.ok()) {
+    bound_->Acknowledged(std::min(pushed.result->sequence, client_->acknowledged()));
+  }
+  return pushed;
 }
 
 absl::Status DownpourRunner::PushAccumulation(bool lands) {
@@ -343,6 +366,10 @@ absl::Status DownpourRunner::FinishPush(Pushed pushed) {
 }
 
 void DownpourRunner::TakeAcknowledged() {
+  if (bound_ != nullptr) {
+    // What a shard that was away has got by now, too.
+    bound_->Acknowledged(std::min(ledger_.last(), client_->acknowledged()));
+  }
   const std::vector<uint64_t> news = ledger_.Acknowledge(client_->acknowledged());
   for (const uint64_t sequence : news) {
     parameters().Acknowledge(sequence);
@@ -379,6 +406,9 @@ absl::Status DownpourRunner::Settle() {
 }
 
 absl::Status DownpourRunner::Idle() {
+  if (bound_ != nullptr) {
+    bound_->Rest();
+  }
   if (options_.rounds) {
     RETURN_IF_ERROR(Flush());
     return calls_.Pass();

@@ -59,6 +59,7 @@
 #include "worker/group/replica_group.h"
 #include "worker/session/background_call.h"
 #include "worker/session/done_part.h"
+#include "worker/session/push_bound.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 
@@ -74,6 +75,10 @@ class DownpourRunner {
                  const DifferenceWeigher& weigher = DifferenceWeigher(Job(), 1));
   // Waits for the calls in flight; stop the session or cancel the client first.
   ~DownpourRunner();
+
+  // Before the first step: the replica waits for slower ones as `bound` says, which outlives this;
+  // null: for none.
+  void BoundBy(PushBound* bound) { bound_ = bound; }
 
   // Batches that the next round can still take, at least one when none is there.
   size_t room() const { return batches_.room(); }
@@ -146,10 +151,14 @@ class DownpourRunner {
     return plan_.MayBegin(fetching(), exchange_->awaits_push() && pusher_->busy());
   }
 
+  // Waits for slower replicas where the bound on staleness is reached, before a push is begun:
+  // whether it had to.
+  absl::StatusOr<bool> AwaitSlower();
   // Waits for shards that are away, once the bound on steps without them is reached.
   absl::Status AwaitShards();
-  // Fetches, begins to fetch and lands what is to be before a round.
-  absl::Status PrepareParameters();
+  // Fetches, begins to fetch and lands what is to be before a round. `anew`: what a fetch that is
+  // due brings, has to be there.
+  absl::Status PrepareParameters(bool anew = false);
   // Begins a fetch that is due, and may begin; what costs no message lands at once.
   absl::Status StartFetch();
   // The same without a look at mapped memory.
@@ -188,6 +197,7 @@ class DownpourRunner {
   PushRows rows_;
   DifferenceWeigher weigher_;
   PushLedger ledger_;
+  PushBound* bound_ = nullptr;             // null: nobody waits for anybody
   std::optional<Accumulation> in_flight_;  // the push in flight, or being made
   std::optional<Pushed> came_early_;       // its result, which has to wait for the round's end
 

@@ -236,6 +236,9 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
       DownpourRunnerOptions::From(job, worker_, joined.client_options.fragments), &joined.layout,
       resources->client.get(), resources->group.get(), std::move(local), stats, control,
       options_.clock, DifferenceWeigher(job, options_.replicas));
+  resources->bound =
+      PushBound::Of(job, joined.session, coordinator_, stats, control, options_.clock);
+  resources->downpour->BoundBy(resources->bound.get());
   resources->reader =
       std::make_unique<PrefetchingReader>(resources->data.train.get(), job, options_.replicas);
   return absl::OkStatus();

@@ -30,6 +30,7 @@
 #include "worker/replica/replica_session.h"
 #include "worker/sandblaster/contribution_reader.h"
 #include "worker/sandblaster/contribution_runner.h"
+#include "worker/session/push_bound.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 #include "worker/session/session_end.h"
@@ -76,6 +77,8 @@ class ReplicaRunner : public SessionRunner {
     std::unique_ptr<ReplicaGroup> group;
     std::unique_ptr<ParameterClient> client;
 
+    // Null in a job in which no replica waits for another.
+    std::unique_ptr<PushBound> bound;
     // Null in a job without Downpour SGD.
     std::unique_ptr<DownpourRunner> downpour;
     std::unique_ptr<PrefetchingReader> reader;

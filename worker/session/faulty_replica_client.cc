@@ -28,6 +28,9 @@ class FaultyReplicaClient : public ReplicaClient {
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
     return CallWithFaults(&faults_, [&] { return client_->TakeStream(request); });
   }
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest& request) override {
+    return CallWithFaults(&faults_, [&] { return client_->TellClock(request); });
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest& request) override {
     return CallWithFaults(&faults_, [&] { return client_->ReportFailure(request); });
   }

@@ -77,6 +77,9 @@ void StatsCollector::AddPush(const ParameterClient::PushResult& push, absl::Dura
   stats_.set_duplicates(stats_.duplicates() + push.duplicates);
   stats_.set_bytes_pushed(stats_.bytes_pushed() + push.bytes);
   last_staleness_ = push.staleness;
+  if (push.dropped > 0) {
+    stats_.set_dropped(stats_.dropped() + 1);
+  }
   if (push.refused_invalid > 0) {
     stats_.set_refused(stats_.refused() + 1);
   } else if (push.staleness < 0) {
@@ -114,6 +117,13 @@ void StatsCollector::SetWaitsFor(absl::string_view why) {
   constexpr size_t kLongest = 300;
   MutexLock lock(&mutex_);
   stats_.set_waits_for(Shorten(why, kLongest));
+}
+
+void StatsCollector::AddBoundWait(absl::Duration waited) {
+  MutexLock lock(&mutex_);
+  stats_.clear_waits_for();
+  bound_wait_ += waited;
+  stats_.set_bound_wait_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(bound_wait_)));
 }
 
 void StatsCollector::AddAwaySteps(uint64_t steps) {

@@ -40,6 +40,8 @@ class StatsCollector {
   // waits for until a fetch or push succeeds.
   void AddRetry(absl::string_view why);
   void SetWaitsFor(absl::string_view why);
+  // The replica has waited so long for slower ones.
+  void AddBoundWait(absl::Duration waited);
   // Steps computed while some shard was away.
   void AddAwaySteps(uint64_t steps);
   // Asked for what the session keeps of its pushes; null: nothing any more. Returns
@@ -68,6 +70,7 @@ class StatsCollector {
   mutable Mutex mutex_;
   // Everything but the three latencies.
   ReplicaStats stats_ ABSL_GUARDED_BY(mutex_);
+  absl::Duration bound_wait_ ABSL_GUARDED_BY(mutex_);
   int64_t last_staleness_ ABSL_GUARDED_BY(mutex_) = -1;
   std::function<KeptPushes()> kept_ ABSL_GUARDED_BY(mutex_);
   LatencyHistogram fetch_latency_ ABSL_GUARDED_BY(mutex_);

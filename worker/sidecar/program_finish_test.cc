@@ -44,6 +44,16 @@ class ProgramFinishTest : public ProgramNetworkFixture {
       return ending[std::min(ended_++, ending.size() - 1)];
     };
   }
+  // The session has asked for work: from then on it hears its program only in what it is given.
+  void NotifyWhenItAsks(absl::Notification* asked) {
+    coordinator_.next_work = [asked,
+                              then = coordinator_.next_work](const NextWorkRequest& request) {
+      if (request.request() == 1) {
+        asked->Notify();
+      }
+      return then(request);
+    };
+  }
   // Of no batches and steps, or of those that were not told.
   void CallFinish(uint32_t batches = 0) {
     fake_.Call(MessageKind::kFinish, batches > 0 ? StepOf(batches) : FinishAlone());
@@ -148,8 +158,11 @@ TEST_F(ProgramFinishTest, ItMayTestWhatTheJobHasEndedWith) {
 
 TEST_F(ProgramFinishTest, OfALostSessionItIsSaidAgain) {
   Script({Train({0, 1})}, {Finish()});
+  absl::Notification asked;
+  NotifyWhenItAsks(&asked);
   fake_.seen().Discard();
-  const SessionEnd end = Run([this] {
+  const SessionEnd end = Run([&] {
+    asked.WaitForNotification();
     CallFinish(/*batches=*/1);  // of the session before
     const FakeProgram::Event event = fake_.AwaitEvent();
     EXPECT_EQ(event.figures.kind, MONSOON_GO);
@@ -171,12 +184,7 @@ TEST_F(ProgramFinishTest, ANewSessionWithoutBlocksHearsIt) {
 TEST_F(ProgramFinishTest, SoDoesOneThatIsAskedToEvaluate) {
   Script({Evaluate(9)}, {Finish()});
   absl::Notification asked;
-  coordinator_.next_work = [&asked, then = coordinator_.next_work](const NextWorkRequest& request) {
-    if (request.request() == 1) {
-      asked.Notify();
-    }
-    return then(request);
-  };
+  NotifyWhenItAsks(&asked);
   fake_.seen().Discard();
   const SessionEnd end = Run([&] {
     asked.WaitForNotification();

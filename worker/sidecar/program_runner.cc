@@ -16,6 +16,7 @@
 #include "worker/replica/replica_session.h"
 #include "worker/replica/session_wires.h"
 #include "worker/replica/training_work.h"
+#include "worker/session/push_bound.h"
 #include "worker/session/taken_stream.h"
 #include "worker/sidecar/leased_batches.h"
 #include "worker/sidecar/program_figures.h"
@@ -51,6 +52,13 @@ absl::StatusOr<uint64_t> ExamplesOf(const Job& job) {
   return data.examples;
 }
 
+absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalOf(const JoinedJob& joined) {
+  const Job& job = joined.job;
+  return LocalUpdater::Create(job.downpour(), joined.client_options.map,
+                              LocalUpdater::TensorsOf(job.downpour(), job.model(), joined.layout),
+                              joined.client_options.fragments);
+}
+
 }  // namespace
 
 ParameterClientOptions ProgramRunner::ClientOptions(const JoinedJob& joined,
@@ -84,16 +92,15 @@ absl::StatusOr<SessionEnd> ProgramRunner::RunJoined(const JoinedJob& joined, Sta
   group_options.worker = worker;
   group_options.stats = stats;
   ReplicaGroup group(group_options, &network);
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<LocalUpdater> local,
-      LocalUpdater::Create(job.downpour(), joined.client_options.map,
-                           LocalUpdater::TensorsOf(job.downpour(), job.model(), joined.layout),
-                           joined.client_options.fragments));
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalUpdater> local, LocalOf(joined));
   DownpourRunnerOptions downpour_options =
       DownpourRunnerOptions::From(job, worker, joined.client_options.fragments);
   downpour_options.halves = options_.halves;
+  const std::unique_ptr<PushBound> bound =
+      PushBound::Of(job, joined.session, coordinator_, stats, control, options_.clock);
   DownpourRunner downpour(downpour_options, &joined.layout, client.get(), &group, std::move(local),
                           stats, control, options_.clock, DifferenceWeigher(job, /*replicas=*/1));
+  downpour.BoundBy(bound.get());
   TrainingWork training(&downpour, &batches, job.downpour().overlap(), worker, options_.clock);
   ReplicaSession::Parts parts;
   parts.session = joined.session;

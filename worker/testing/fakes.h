@@ -391,6 +391,9 @@ class FakeCoordinator : public ReplicaClient {
   absl::StatusOr<TakeStreamReply> TakeStream(const TakeStreamRequest& request) override {
     return take_stream(request);
   }
+  absl::StatusOr<ClockReply> TellClock(const ClockRequest& request) override {
+    return tell_clock(request);
+  }
   absl::StatusOr<ReportFailureReply> ReportFailure(const ReportFailureRequest&) override {
     return ReportFailureReply();
   }
@@ -411,6 +414,7 @@ class FakeCoordinator : public ReplicaClient {
   std::function<absl::StatusOr<HeartbeatReply>(const HeartbeatRequest&)> heartbeat;
   std::function<absl::StatusOr<NextWorkReply>(const NextWorkRequest&)> next_work;
   std::function<absl::StatusOr<TakeStreamReply>(const TakeStreamRequest&)> take_stream;
+  std::function<absl::StatusOr<ClockReply>(const ClockRequest&)> tell_clock;
 
  private:
   mutable Mutex mutex_;
