@@ -1,6 +1,7 @@
 #include "common/transport/choosing_transport.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <optional>
@@ -69,6 +70,17 @@ class PeerTransports final : public ChoosingTransport {
     }
   }
 
+  void Wake() override {
+    // Either this sees the transport that is waited for, or Wait sees the flag.
+    woken_ = true;
+    if (SharedMemoryTransport* const transport = shared_memory_to_wake_) {
+      transport->Wake();
+    }
+    if (GrpcFrameTransport* const transport = grpc_to_wake_) {
+      transport->Wake();
+    }
+  }
+
   const Mapping* Map(uint32_t peer, const FetchRequest& request,
                      const SharedShape& shape) override {
     if (!Choose(peer).ok() || routes_[peer] != Route::kSharedMemory) {
@@ -92,6 +104,7 @@ class PeerTransports final : public ChoosingTransport {
       return event;
     }
     Event event = WaitForEither(timeout);
+    woken_ = false;
     if (event.kind == Event::Kind::kBroken) {
       if (spread_[event.peer] == Spread::kNo) {
         routes_[event.peer] = Route::kNone;
@@ -131,6 +144,7 @@ class PeerTransports final : public ChoosingTransport {
   FrameTransport* grpc() {
     if (grpc_ == nullptr) {
       grpc_ = MakeGrpcTransport(addresses_, tls_, connections_);
+      grpc_to_wake_ = grpc_.get();
     }
     return grpc_.get();
   }
@@ -165,6 +179,7 @@ class PeerTransports final : public ChoosingTransport {
     if (shared_memory_ == nullptr) {
       ASSIGN_OR_RETURN(shared_memory_,
                        SharedMemoryTransport::Create(static_cast<uint32_t>(addresses_.size())));
+      shared_memory_to_wake_ = shared_memory_.get();
     }
     ASSIGN_OR_RETURN(const SharedMemoryOffer offer, ask_(peer, deadline_));
     return shared_memory_->Connect(peer, offer, deadline_);
@@ -178,17 +193,18 @@ class PeerTransports final : public ChoosingTransport {
     }
     const bool only_grpc = std::ranges::find(routes_, Route::kSharedMemory) == routes_.end();
     if (only_grpc) {
-      return grpc()->Wait(timeout);
+      FrameTransport* const transport = grpc();
+      return woken_ ? Event{} : transport->Wait(timeout);
     }
     const absl::Duration end = Clock::Real()->Now() + timeout;
     while (true) {
       Event event = grpc()->Wait(absl::ZeroDuration());
-      if (event.kind != Event::Kind::kTimeout) {
+      if (event.kind != Event::Kind::kTimeout || woken_) {
         return event;
       }
       const absl::Duration left = end - Clock::Real()->Now();
       event = shared_memory_->Wait(std::clamp(left, absl::ZeroDuration(), kTurn));
-      if (event.kind != Event::Kind::kTimeout || left <= absl::ZeroDuration()) {
+      if (event.kind != Event::Kind::kTimeout || woken_ || left <= absl::ZeroDuration()) {
         return event;
       }
     }
@@ -204,8 +220,11 @@ class PeerTransports final : public ChoosingTransport {
   std::vector<Route> routes_;
   std::vector<Spread> spread_;
   std::deque<Event> broken_;                              // to be told
-  std::unique_ptr<FrameTransport> grpc_;                  // made when it is needed
+  std::unique_ptr<GrpcFrameTransport> grpc_;              // made when it is needed
   std::unique_ptr<SharedMemoryTransport> shared_memory_;  // likewise
+  std::atomic<GrpcFrameTransport*> grpc_to_wake_{nullptr};
+  std::atomic<SharedMemoryTransport*> shared_memory_to_wake_{nullptr};
+  std::atomic<bool> woken_{false};
 };
 
 }  // namespace

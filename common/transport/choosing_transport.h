@@ -64,6 +64,10 @@ class ChoosingTransport : public FrameTransport {
                                                    absl::Duration deadline, AskForOffer ask,
                                                    TransportReport* report);
 
+  // Ends the Wait that another thread is in, or else the next one, at once and without an event.
+  // Thread safe.
+  virtual void Wake() = 0;
+
   using Mapping = SharedMemoryTransport::Mapping;
 
   // SharedMemoryTransport::Map where `peer` is or can be reached through shared

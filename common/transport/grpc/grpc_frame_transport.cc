@@ -67,7 +67,7 @@ struct Stream {
   grpc::Status status;
 };
 
-class GrpcTransport final : public FrameTransport {
+class GrpcTransport final : public GrpcFrameTransport {
  public:
   GrpcTransport(const std::vector<std::string>& addresses, const std::shared_ptr<Tls>& tls,
                 uint32_t connections)
@@ -130,6 +130,8 @@ class GrpcTransport final : public FrameTransport {
     }
     return Event{};
   }
+
+  void Wake() override { queue_->Wake(&port_); }
 
   void Reset(uint32_t peer) override {
     for (uint32_t connection = 0; connection < peers_[peer].connections.size(); ++connection) {
@@ -276,9 +278,9 @@ class GrpcTransport final : public FrameTransport {
 
 }  // namespace
 
-std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
-                                                  const std::shared_ptr<Tls>& tls,
-                                                  uint32_t connections) {
+std::unique_ptr<GrpcFrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
+                                                      const std::shared_ptr<Tls>& tls,
+                                                      uint32_t connections) {
   return std::make_unique<GrpcTransport>(addresses, tls, connections);
 }
 

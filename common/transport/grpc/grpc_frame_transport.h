@@ -13,11 +13,18 @@ namespace monsoon {
 
 class Tls;
 
+class GrpcFrameTransport : public FrameTransport {
+ public:
+  // Ends the Wait that another thread is in, or else the next one, at once and without an event.
+  // Thread safe.
+  virtual void Wake() = 0;
+};
+
 // With up to `connections` to each peer, which is a parameter server's; all but the first are made
 // when frames are spread. A server that admits no more of them is asked for one alone for a while.
 // `tls`: as of MakeChannel.
-std::unique_ptr<FrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
-                                                  const std::shared_ptr<Tls>& tls,
-                                                  uint32_t connections);
+std::unique_ptr<GrpcFrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
+                                                      const std::shared_ptr<Tls>& tls,
+                                                      uint32_t connections);
 
 }  // namespace monsoon

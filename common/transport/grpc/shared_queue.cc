@@ -55,7 +55,7 @@ void SharedQueue::Start(const std::function<void()>& start) {
 std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Duration timeout) {
   const absl::Duration end = Clock::Real()->Now() + timeout;
   MutexLock lock(&mutex_);
-  for (absl::Duration left = timeout; port->completions_.empty();
+  for (absl::Duration left = timeout; port->completions_.empty() && !port->woken_;
        left = end - Clock::Real()->Now()) {
     if (polling_ == nullptr) {
       polling_ = port;
@@ -71,7 +71,7 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
     const auto place = waiting_.insert(waiting_.end(), port);
     port->wake_->WaitFor(&mutex_, left, [this, port] {
       mutex_.AssertHeld();
-      return polling_ == nullptr || !port->completions_.empty();
+      return polling_ == nullptr || !port->completions_.empty() || port->woken_;
     });
     waiting_.erase(place);
   }
@@ -79,11 +79,26 @@ std::optional<SharedQueue::Completion> SharedQueue::Next(Port* port, absl::Durat
     waiting_.back()->wake_->NotifyOne();  // to poll from now on
   }
   if (port->completions_.empty()) {
+    port->woken_ = false;
     return std::nullopt;
   }
   const Completion completion = port->completions_.front();
   port->completions_.pop_front();
   return completion;
+}
+
+void SharedQueue::Wake(Port* port) {
+  std::shared_ptr<CondVar> wake;
+  {
+    MutexLock lock(&mutex_);
+    port->woken_ = true;
+    if (polling_ == port) {
+      Kick();
+      return;
+    }
+    wake = port->wake_;
+  }
+  wake->NotifyOne();
 }
 
 void SharedQueue::Kick() {
@@ -114,12 +129,13 @@ bool SharedQueue::Deliver(void* tag, bool ok, const Port* port) {
     } else {
       operation->port->completions_.push_back({operation, ok});
     }
-    if (port != nullptr && !port->completions_.empty()) {
+    if (port != nullptr && (!port->completions_.empty() || port->woken_)) {
       return true;
     }
     // Start takes what comes back at once, maybe also what the polling thread
     // waits for.
-    if (polling_ != nullptr && polling_ != port && !polling_->completions_.empty()) {
+    if (polling_ != nullptr && polling_ != port &&
+        (!polling_->completions_.empty() || polling_->woken_)) {
       Kick();
     }
     if (operation == nullptr || operation->port == polling_) {

@@ -39,6 +39,7 @@ class SharedQueue {
    private:
     friend class SharedQueue;
     std::deque<Completion> completions_;  // under the queue's lock
+    bool woken_ = false;                  // likewise
     // Shared with whoever rings it after the lock, when the port may be gone.
     const std::shared_ptr<CondVar> wake_ = std::make_shared<CondVar>();
   };
@@ -55,8 +56,11 @@ class SharedQueue {
   // at once needs nobody else's help.
   void Start(const std::function<void()>& start);
 
-  // Waits for the next completion of `port`; nothing after `timeout`.
+  // Waits for the next completion of `port`; nothing after `timeout`, or when it is woken.
   std::optional<Completion> Next(Port* port, absl::Duration timeout);
+  // Ends the Next that the port's thread is in, or else the next one that finds no completion. By
+  // any thread.
+  void Wake(Port* port);
 
  private:
   bool polling();

@@ -67,5 +67,27 @@ TEST(SharedQueueTest, AThreadThatWaitsIsWokenByTheOneThatPolls) {
   }
 }
 
+TEST(SharedQueueTest, WhoIsWokenWaitsNoLonger) {
+  SharedQueue queue;
+  SharedQueue::Port polls, waits;
+  const absl::Duration began = Clock::Real()->Now();
+  for (int round = 0; round < 50; ++round) {
+    // One of the two polls for both.
+    std::jthread other([&] { EXPECT_FALSE(queue.Next(&waits, kLong).has_value()); });
+    std::jthread waker([&] {
+      queue.Wake(&waits);
+      queue.Wake(&polls);
+    });
+    EXPECT_FALSE(queue.Next(&polls, kLong).has_value());
+  }
+  queue.Wake(&polls);  // before it waits
+  EXPECT_FALSE(queue.Next(&polls, kLong).has_value());
+  EXPECT_LT(Clock::Real()->Now() - began, kLong);
+  // It counts once.
+  Event event(&polls);
+  event.Begin(&queue);
+  EXPECT_TRUE(queue.Next(&polls, kLong).has_value());
+}
+
 }  // namespace
 }  // namespace monsoon

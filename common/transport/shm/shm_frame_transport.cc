@@ -1,6 +1,7 @@
 #include "common/transport/shm/shm_frame_transport.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -106,6 +107,11 @@ class RingTransport final : public SharedMemoryTransport {
     return absl::OkStatus();
   }
 
+  void Wake() override {
+    woken_ = true;
+    Ring(bell_);
+  }
+
   bool connected(uint32_t peer) const override { return streams_[peer] != nullptr; }
 
   const Mapping* Map(uint32_t peer, const FetchRequest& request, const SharedShape& shape,
@@ -160,6 +166,9 @@ class RingTransport final : public SharedMemoryTransport {
     std::optional<Event> event;
     const auto happened = [&] {
       event = Advance();
+      if (!event.has_value() && woken_.exchange(false)) {
+        event.emplace();
+      }
       return event.has_value();
     };
     const absl::Duration end = Clock::Real()->Now() + timeout;
@@ -256,6 +265,7 @@ class RingTransport final : public SharedMemoryTransport {
   const MemoryMapping bell_memory_;
   Bell* const bell_;
   SpinHabit spin_;
+  std::atomic<bool> woken_{false};
   std::vector<std::unique_ptr<Stream>> streams_;  // per peer, or null
   uint32_t next_ = 0;                             // whose turn it is
   std::deque<Event> broken_;                      // to be told

@@ -30,6 +30,10 @@ class SharedMemoryTransport : public FrameTransport {
   virtual absl::Status Connect(uint32_t peer, const SharedMemoryOffer& offer,
                                absl::Duration deadline) = 0;
 
+  // Ends the Wait that another thread is in, or else the next one, at once and without an event.
+  // Thread safe.
+  virtual void Wake() = 0;
+
   // Whether there is a stream, be it broken.
   virtual bool connected(uint32_t peer) const = 0;
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -105,6 +106,18 @@ TEST_F(SharedMemoryServerTest, WithoutAFolderThereIsNone) {
       std::filesystem::perms::owner_all | std::filesystem::perms::others_exec);
   EXPECT_THAT(SharedMemoryServer::Start(&frames_, places_).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod 700")));
+}
+
+TEST(SharedMemoryTransportTest, WhoIsWokenWaitsNoLonger) {
+  ASSERT_OK_AND_ASSIGN(const auto transport, SharedMemoryTransport::Create(1));
+  const absl::Duration began = Clock::Real()->Now();
+  for (int round = 0; round < 50; ++round) {
+    std::jthread waker([&] { transport->Wake(); });
+    EXPECT_EQ(transport->Wait(kDeadline).kind, FrameTransport::Event::Kind::kTimeout);
+  }
+  transport->Wake();  // before it waits
+  EXPECT_EQ(transport->Wait(kDeadline).kind, FrameTransport::Event::Kind::kTimeout);
+  EXPECT_LT(Clock::Real()->Now() - began, kDeadline);
 }
 
 }  // namespace
