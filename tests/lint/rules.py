@@ -61,6 +61,7 @@ ROOMS = {
         "config",
         "safetensors",
         "checkpoint model_file transport",
+        "collective",
     ],
     "common/transport": ["frame", "grpc shm", "."],
     "ps_server": ["vector", "shard", "checkpoint client", "server", "testing", "."],
