@@ -15,10 +15,13 @@ namespace {
 
 // Every wait ends; this one is for an event that was lost.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
+constexpr absl::Duration kCancellation = absl::Milliseconds(10);
 // After a failure, for the others to be told.
 constexpr absl::Duration kFarewell = absl::Milliseconds(200);
 // To reach a member's control socket, or its port.
 constexpr absl::Duration kConnect = absl::Seconds(5);
+// Parts between which Calibrate chooses.
+constexpr uint32_t kPartFloats[] = {64 << 10, kMaxFramePayloadBytes / sizeof(float)};
 // A training step has a few lengths.
 constexpr size_t kMostPlans = 8;
 
@@ -44,7 +47,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Open(PeerMailbox* ma
                                                    " members with ", addresses.size(),
                                                    " addresses"));
   }
-  if (options.part_floats == 0 || options.part_floats > kMaxFramePayloadBytes / sizeof(float)) {
+  if (options.part_floats > kMaxFramePayloadBytes / sizeof(float)) {
     return absl::InvalidArgumentError(
         absl::StrCat("parts of ", options.part_floats, " floats do not fit a frame"));
   }
@@ -66,7 +69,8 @@ Communicator::Communicator(PeerMailbox* mailbox, Group group, std::vector<std::s
       transport_(ChoosingTransport::Create(options_.transport, std::move(addresses), options_.tls,
                                            /*connections=*/1, kConnect, options_.offer, &report_)),
       seat_(std::make_shared<Seat>(std::move(group), transport_.get())),
-      costs_(members_) {}
+      costs_(members_),
+      part_floats_(options_.part_floats == 0 ? kPartFloats[0] : options_.part_floats) {}
 
 Communicator::~Communicator() {
   mailbox_->Close(generation_);
@@ -111,7 +115,7 @@ absl::Status Communicator::Call(Operation operation, std::span<float> values, ui
   collective.order = options.order;
   collective.root = root;
   collective.count = values.size();
-  collective.part_floats = options_.part_floats;
+  collective.part_floats = part_floats_;
   if (collective.algorithm == Algorithm::kAuto) {
     collective.algorithm = costs_.Choose(options.order, values.size_bytes());
   }
@@ -120,6 +124,7 @@ absl::Status Communicator::Call(Operation operation, std::span<float> values, ui
     MutexLock lock(&seat_->mutex);
     RETURN_IF_ERROR(seat_->core.Start(plan, values, options.patience, Clock::Real()->Now()));
   }
+  lease_ = std::make_shared<const int>();
   const absl::Status status = Drive();
   if (!status.ok()) {
     Leave();
@@ -219,6 +224,12 @@ void Communicator::Send(uint32_t peer, const MemberCore::Outgoing& out) {
   Frame frame;
   frame.head = std::make_shared<const std::string>(EncodeFrameHead(header));
   frame.payload = std::as_bytes(out.floats);
+  if (!out.floats.empty()) {
+    // It stays where it is, and whoever sends it says when it no longer does.
+    frame.keep.owner = out.copy_of != nullptr ? out.copy_of : lease_;
+    frame.keep.at = const_cast<std::byte*>(frame.payload.data());
+    frame.keep.copied = &in_place_;
+  }
   transport_->Send(peer, std::move(frame));
 }
 
@@ -272,6 +283,10 @@ void Communicator::Leave() {
       transport_->Reset(peer);
     }
   }
+  // Operations that were cancelled come back at once.
+  while (lease_.use_count() > 1) {
+    Handle(transport_->Wait(kCancellation));
+  }
   MutexLock lock(&seat_->mutex);
   // A copy of one frame at most.
   while (!seat_->idle.WaitFor(&seat_->mutex, kLongestWait, [this] {
@@ -295,6 +310,20 @@ absl::StatusOr<double> Communicator::Time(Algorithm algorithm, std::span<float> 
   return seconds[calls / 2];
 }
 
+absl::Status Communicator::ChooseParts(std::span<float> values, const CallOptions& options) {
+  constexpr int kCalls = 7;
+  std::vector<double> seconds;
+  for (const uint32_t part_floats : kPartFloats) {
+    part_floats_ = part_floats;
+    ASSIGN_OR_RETURN(seconds.emplace_back(), Time(Algorithm::kDirect, values, kCalls, options));
+  }
+  part_floats_ = kPartFloats[0];
+  auto chosen = static_cast<float>(std::ranges::min_element(seconds) - seconds.begin());
+  RETURN_IF_ERROR(Broadcast({&chosen, 1}, /*root=*/0, options));
+  part_floats_ = kPartFloats[chosen == 0.0f ? 0 : 1];
+  return absl::OkStatus();
+}
+
 absl::Status Communicator::Calibrate(const CallOptions& options) {
   struct Size {
     size_t floats;
@@ -304,6 +333,9 @@ absl::Status Communicator::Calibrate(const CallOptions& options) {
   constexpr Size kSizes[] = {{256, 15}, {16 << 10, 9}, {1 << 20, 3}};
   CostTable measured(members_);
   std::vector<float> values(kSizes[std::size(kSizes) - 1].floats, 0.0f);
+  if (options_.part_floats == 0) {
+    RETURN_IF_ERROR(ChooseParts(values, options));
+  }
   for (const Algorithm algorithm : CostTable::kAlgorithms) {
     std::vector<CostSample> samples;
     for (const Size& size : kSizes) {
