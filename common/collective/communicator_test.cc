@@ -28,18 +28,22 @@ constexpr absl::Duration kLong = absl::Seconds(50);
 
 // What a process has: it serves its peers.
 struct Process {
-  Process() : listener(&mailbox, {}) {
-    CHECK_OK(listener.Listen({.address = "localhost:0", .insecure = true}, {}));
+  explicit Process(Transport transport) : listener(&mailbox, {}) {
+    if (transport == Transport::GRPC) {
+      CHECK_OK(listener.Listen({.address = "localhost:0", .insecure = true}, {}));
+      address = listener.address();
+    }
   }
   PeerMailbox mailbox;
   FrameListener listener;
+  std::string address = "HOST:PORT";
 };
 
 class CommunicatorTest : public ::testing::TestWithParam<Transport> {
  protected:
   void Start(uint32_t members) {
     for (uint32_t rank = 0; rank < members; ++rank) {
-      processes_.push_back(std::make_unique<Process>());
+      processes_.push_back(std::make_unique<Process>(GetParam()));
     }
   }
 
@@ -47,7 +51,7 @@ class CommunicatorTest : public ::testing::TestWithParam<Transport> {
     Group group{generation, rank, {}};
     std::vector<std::string> addresses;
     for (const auto& process : processes_) {
-      addresses.push_back(process->listener.address());
+      addresses.push_back(process->address);
       group.names.push_back(absl::StrCat("worker/", group.names.size(), " at ", addresses.back()));
     }
     CommunicatorOptions options;
@@ -55,7 +59,7 @@ class CommunicatorTest : public ::testing::TestWithParam<Transport> {
     options.offer = [this](uint32_t peer, absl::Duration) {
       return processes_[peer]->listener.offer();
     };
-    options.part_floats = 4096;
+    options.part_floats = 16 << 10;
     return Communicator::Open(&processes_[rank]->mailbox, group, addresses, options);
   }
 
