@@ -208,6 +208,38 @@ TEST_F(ArrivalTest, TheFirstErrorIsTheLastAndGoesToAllOthers) {
               StatusIs(absl::StatusCode::kCancelled, "first"));
 }
 
+TEST_F(ArrivalTest, WhoIsNotNeededAnyMoreMayLeave) {
+  Start();  // rank 2 neither sends to this member nor takes
+  for (int i = 0; i < 20; ++i) {
+    core_.Broken(2, absl::UnavailableError("gone"), kNow + i * absl::Seconds(1));
+    EXPECT_FALSE(core_.NextFrame(2, kNow + i * absl::Seconds(1)).has_value());
+  }
+  // It is asked all the same where somebody says that he waits for it.
+  core_.Tick(kNow + kPatience / 2);
+  std::optional<MemberCore::Outgoing> out;
+  while ((out = core_.NextFrame(0, kNow)).has_value()) {
+    core_.Answered(0, out->request_id, {.collective = 1, .waits_for = 2}, kNow);
+  }
+  ASSERT_TRUE(core_.NextFrame(2, kNow).has_value());
+  core_.Refused(2, absl::FailedPreconditionError("its member has left"), kNow);
+  EXPECT_OK(core_.failed());
+  core_.Refused(0, absl::FailedPreconditionError("its member has left"), kNow);
+  EXPECT_THAT(core_.failed(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("a: its member has left")));
+}
+
+TEST_F(ArrivalTest, WhoIsNeededAndGoneIsNamedBeforeThePatienceEnds) {
+  Start();
+  absl::Duration now = kNow;
+  while (core_.failed().ok() && now < kNow + kPatience) {
+    core_.Broken(0, absl::UnavailableError("connection refused"), now);
+    now += core_.failed().ok() ? core_.Tick(now) : absl::ZeroDuration();
+  }
+  EXPECT_THAT(core_.failed(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("a is gone: connection refused")));
+  EXPECT_LT(now, kNow + absl::Seconds(2));
+}
+
 TEST_F(ArrivalTest, SilenceIsCountedFromTheLastFloats) {
   Start();
   EXPECT_EQ(core_.Tick(kNow), kPatience / 2);

@@ -67,7 +67,8 @@ class Communicator {
   static absl::StatusOr<std::unique_ptr<Communicator>> Open(PeerMailbox* mailbox, Group group,
                                                             std::vector<std::string> addresses,
                                                             CommunicatorOptions options);
-  // No call is in progress. Members that still wait for this one learn that it has left.
+  // No call is in progress. Members that still wait for this one learn that it has left. The
+  // process goes on serving until what it has taken is answered, as FrameListener::Drain waits.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -88,7 +89,8 @@ class Communicator {
   absl::Status Calibrate(const CallOptions& options = {});
   const CostTable& costs() const { return costs_; }
 
-  // Ends the generation: a call in progress returns `status` at once.
+  // Ends the generation: a call in progress returns `status` at once, or as soon as it has tried
+  // to reach a member that does not answer, a second at most.
   void Abort(const absl::Status& status);
 
  private:

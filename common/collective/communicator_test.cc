@@ -1,10 +1,11 @@
 // Groups in one process: real listeners, shared memory or gRPC on loopback, a thread a member.
 #include "common/collective/communicator.h"
 
-#include <cstring>
+#include <algorithm>
 #include <functional>
 #include <latch>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/testing/socket_folder.h"
 #include "common/testing/status_matchers.h"
 #include "common/transport/frame_listener.h"
 #include "gmock/gmock.h"
@@ -30,7 +32,7 @@ constexpr absl::Duration kLong = absl::Seconds(50);
 struct Process {
   explicit Process(Transport transport) : listener(&mailbox, {}) {
     if (transport == Transport::GRPC) {
-      CHECK_OK(listener.Listen({.address = "localhost:0", .insecure = true}, {}));
+      CHECK_OK(listener.Listen({.address = testing::UniqueSocketAddress()}, {}));
       address = listener.address();
     }
   }
@@ -65,8 +67,8 @@ class CommunicatorTest : public ::testing::TestWithParam<Transport> {
 
   // `member` in a thread each, with a communicator of the generation.
   void Run(uint64_t generation, const std::function<void(uint32_t, Communicator*)>& member) {
-    std::vector<std::jthread> threads;
     std::latch done(static_cast<ptrdiff_t>(processes_.size()));
+    std::vector<std::jthread> threads;
     for (uint32_t rank = 0; rank < processes_.size(); ++rank) {
       threads.emplace_back([&, rank] {
         auto communicator = Open(rank, generation);
@@ -96,7 +98,8 @@ TEST_P(CommunicatorTest, SumsOfAllSizesHaveTheBitsOfTheOrder) {
         }
         ASSERT_OK(communicator->AllReduce(
             values, {.algorithm = algorithm, .order = SumOrder::kByRank, .patience = kLong}));
-        ASSERT_EQ(std::memcmp(values.data(), expected.data(), count * sizeof(float)), 0)
+        ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(values)),
+                                       std::as_bytes(std::span(expected))))
             << Name(algorithm) << " " << count;
       }
     }

@@ -363,7 +363,9 @@ void MemberCore::Refused(uint32_t rank, const absl::Status& status, absl::Durati
   if (!peer.unanswered.empty()) {
     peer.unanswered.pop_front();
   }
-  if (!absl::IsUnavailable(status)) {
+  // Who has all it needs of a call, and may have left, is not needed for the rest of it.
+  const bool needed = run_.active() && run_.Needs(rank);
+  if (!absl::IsUnavailable(status) && (needed || sent.type == PeerHeader::Type::kFloats)) {
     Fail(Annotate(status, group_.names[rank]));
     return;
   }
@@ -372,14 +374,14 @@ void MemberCore::Refused(uint32_t rank, const absl::Status& status, absl::Durati
   peer.retry_at = now + kFirstPause;
   if (sent.type == PeerHeader::Type::kAsk) {
     NoteWait(rank, PeerAnswer());
-  } else {
+  } else if (absl::IsUnavailable(status)) {
     SendAgain(sent, &peer);
   }
 }
 
 void MemberCore::Broken(uint32_t rank, const absl::Status& status, absl::Duration now) {
   Peer& peer = peers_[rank];
-  if (!run_.active() || !failed_.ok()) {
+  if (!run_.active() || !failed_.ok() || !run_.Needs(rank)) {
     peer.unanswered.clear();
     return;
   }

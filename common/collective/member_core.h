@@ -48,8 +48,7 @@ struct Group {
 
 class MemberCore {
  public:
-  // Keeps a receiver busy while an answer is on its way, and the frames of kAuto's largest parts
-  // in a ring of common/transport/shm.
+  // Keeps a receiver busy while answers are on their way.
   static constexpr uint32_t kWindow = 4;
 
   explicit MemberCore(Group group, uint32_t window = kWindow);

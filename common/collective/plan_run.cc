@@ -72,6 +72,16 @@ bool PlanRun::End(StepId id) {
   return more;
 }
 
+bool PlanRun::Needs(uint32_t peer) const {
+  for (StepId id = 0; id < plan_->steps.size(); ++id) {
+    if (states_[id] != State::kEnded && step(id).peer == peer &&
+        step(id).kind != Step::Kind::kSum) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool PlanRun::IsOverwritten(StepId id) const {
   const StepRange& sent = step(id).range;
   for (StepId other = id + 1; other < plan_->steps.size(); ++other) {

@@ -41,6 +41,9 @@ class PlanRun {
   // A step that has begun. True: others may begin now, or all is done.
   bool End(StepId id);
 
+  // Whether frames to or from `peer` are still to come. O(steps).
+  bool Needs(uint32_t peer) const;
+
   // Whether a step that has begun after `id`, a send, overwrites what it sends: then its peer has
   // had it. O(steps); for the rare frame that is sent again.
   bool IsOverwritten(StepId id) const;
