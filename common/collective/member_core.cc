@@ -86,7 +86,7 @@ absl::StatusOr<MemberCore::Arrival> MemberCore::Arrive(const PeerHeader& header,
     return Arrival{.wakes = true};
   }
   if (!failed_.ok()) {
-    return failed_;
+    return absl::AbortedError(absl::StrCat("gave up: ", std::string(failed_.message())));
   }
   if (header.consumed > peer.numbered) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", header.sender, " has done with ",
