@@ -69,24 +69,26 @@ TEST(SharedQueueTest, AThreadThatWaitsIsWokenByTheOneThatPolls) {
 
 TEST(SharedQueueTest, WhoIsWokenWaitsNoLonger) {
   SharedQueue queue;
-  SharedQueue::Port polls, waits;
+  SharedQueue::Port ports[3];
   const absl::Duration began = Clock::Real()->Now();
   for (int round = 0; round < 50; ++round) {
-    // One of the two polls for both.
-    std::jthread other([&] { EXPECT_FALSE(queue.Next(&waits, kLong).has_value()); });
-    std::jthread waker([&] {
-      queue.Wake(&waits);
-      queue.Wake(&polls);
-    });
-    EXPECT_FALSE(queue.Next(&polls, kLong).has_value());
+    // One of them polls for all, the first one mostly.
+    std::vector<std::jthread> waiters;
+    for (SharedQueue::Port& port : ports) {
+      waiters.emplace_back([&] { EXPECT_FALSE(queue.Next(&port, kLong).has_value()); });
+    }
+    for (const int woken : {1, 2, 0}) {
+      queue.Wake(&ports[woken]);
+      waiters[woken].join();
+    }
   }
-  queue.Wake(&polls);  // before it waits
-  EXPECT_FALSE(queue.Next(&polls, kLong).has_value());
+  queue.Wake(&ports[0]);  // before it waits
+  EXPECT_FALSE(queue.Next(&ports[0], kLong).has_value());
   EXPECT_LT(Clock::Real()->Now() - began, kLong);
   // It counts once.
-  Event event(&polls);
+  Event event(&ports[0]);
   event.Begin(&queue);
-  EXPECT_TRUE(queue.Next(&polls, kLong).has_value());
+  EXPECT_TRUE(queue.Next(&ports[0], kLong).has_value());
 }
 
 }  // namespace
