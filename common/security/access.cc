@@ -67,6 +67,8 @@ constexpr AccessRow kTable[] = {
     {"frame row_push", {n, n, y, n, n, n}},
     {"frame row_fetch", {n, n, y, y, y, n}},
     {"frame row_write", {n, n, y, y, n, n}},
+    // Among workers: what they sum together.
+    {"frame peer", {n, n, y, n, n, n}},
 };
 
 absl::string_view FrameRow(DataHeader::KindCase kind) {
@@ -87,6 +89,8 @@ absl::string_view FrameRow(DataHeader::KindCase kind) {
       return "frame row_fetch";
     case DataHeader::kRowWrite:
       return "frame row_write";
+    case DataHeader::kPeer:
+      return "frame peer";
     default:
       return "";
   }

@@ -62,6 +62,13 @@ std::vector<std::pair<BlockRef, uint32_t>> BlocksHeld(const DownpourState& state
   return held;
 }
 
+// It is given nothing to train on.
+void RestIfIdle(uint32_t worker, const BlockDispenser& blocks, std::optional<PushClocks>* clocks) {
+  if (clocks->has_value() && blocks.held(worker) == 0) {
+    (*clocks)->Rest(worker);
+  }
+}
+
 }  // namespace
 
 DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer)
@@ -93,6 +100,7 @@ DownpourJob::DownpourJob(const DownpourOptions& options, const JobWriter& writer
 
 void DownpourJob::AddReplica(uint32_t worker, absl::Duration now) {
   replicas_.Add(worker);
+  RestIfIdle(worker, blocks_, &clocks_);
   blocks_.SetReplicas(replicas_.live());
   if (phase() != Phase::kIdle) {
     return;
@@ -209,7 +217,7 @@ absl::StatusOr<ClockReply> DownpourJob::TellClock(uint32_t worker, const ClockRe
       training.insert(each);
     }
   }
-  return clocks_->Tell(worker, told.clock(), told.begins(), training);
+  return clocks_->Tell(worker, told, training);
 }
 
 bool DownpourJob::IsOut(uint32_t worker) const {
@@ -262,6 +270,7 @@ void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* rep
     test_.GivenOut(AsOf(now));
     reply->mutable_evaluate()->set_evaluation(*id);
     reply->mutable_evaluate()->set_vector(test_.vector());
+    RestIfIdle(worker, blocks_, &clocks_);
     return;
   }
   const bool may_train =
@@ -269,6 +278,7 @@ void DownpourJob::Decide(uint32_t worker, absl::Duration now, NextWorkReply* rep
   if (may_train && !IsOut(worker) && Train(worker, reply)) {
     return;
   }
+  RestIfIdle(worker, blocks_, &clocks_);
   // Its acknowledgements are what everybody waits for: push the tail.
   const bool last_blocks = (blocks_.exhausted() || IsOut(worker)) && blocks_.held(worker) > 0;
   if (last_blocks || blocks_.HoldsUp(worker)) {

@@ -391,10 +391,12 @@ TEST(DownpourJobTest, StreamsOfSamplesWithoutNumbersAreKept) {
   EXPECT_EQ(description.data().stream(0).state_bytes(), 5u);
 }
 
-ClockRequest ToldOf(uint64_t clock) {
+ClockRequest ToldOf(uint64_t clock, bool begins = false) {
+  static uint64_t calls = 0;
   ClockRequest request;
+  request.set_call(++calls);
   request.set_clock(clock);
-  request.set_begins(true);
+  request.set_begins(begins);
   return request;
 }
 
@@ -406,29 +408,38 @@ TEST(DownpourJobTest, TheSlowestOfThoseThatHoldBlocksIsTold) {
   Replicas replicas(&job);
   replicas.Add(0);
   replicas.Add(1);
+  const auto clock_of = [&job](uint32_t worker) {
+    JobDescription description;
+    description.add_worker()->set_task(worker);
+    job.Describe(&description);
+    const JobDescription::Worker& told = description.worker(0);
+    return told.has_clock() ? std::optional<uint64_t>(told.clock()) : std::nullopt;
+  };
   ASSERT_TRUE(replicas.Ask(0).has_train());
-  ASSERT_OK_AND_ASSIGN(ClockReply reply, job.TellClock(0, ToldOf(3)));
-  EXPECT_EQ(reply.least(), 3u) << "worker/1 has nothing to train on";
+  ASSERT_OK_AND_ASSIGN(ClockReply reply, job.TellClock(0, ToldOf(3, true)));
+  EXPECT_EQ(reply.least(), 3u);
   ASSERT_TRUE(replicas.Ask(1).has_train());
-  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(3)));
-  EXPECT_FALSE(reply.has_least());
-  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(1, ToldOf(0)));
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(1, ToldOf(0, true)));
   EXPECT_EQ(reply.clock(), 3u);
   ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(5)));
   EXPECT_EQ(reply.least(), 3u);
   EXPECT_EQ(reply.slowest(), 1u);
-  JobDescription description;
-  description.add_worker()->set_task(1);
-  description.add_worker()->set_task(2);
-  job.Describe(&description);
-  EXPECT_EQ(description.worker(0).clock(), 3u);
-  EXPECT_FALSE(description.worker(1).has_clock());
+  EXPECT_EQ(clock_of(1), 3u);
+  // Nothing is left for it before the other one has reported.
+  for (int ask = 0; replicas.Ask(1).has_train(); ++ask) {
+    ASSERT_LT(ask, 40);
+  }
+  EXPECT_EQ(clock_of(1), std::nullopt);
+  ASSERT_TRUE(replicas.Ask(0).has_train());
+  ASSERT_TRUE(replicas.Ask(1).has_train());
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(6)));
+  EXPECT_EQ(reply.least(), 6u) << "it has not begun yet";
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(1, ToldOf(9, true)));
+  EXPECT_EQ(reply.clock(), 6u);
   // The next life of the replica begins anew.
   replicas.Lose(1);
   replicas.Add(1);
-  ASSERT_TRUE(replicas.Ask(1).has_train());
-  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(0, ToldOf(5)));
-  EXPECT_FALSE(reply.has_least());
+  EXPECT_EQ(clock_of(1), std::nullopt);
 }
 
 TEST(DownpourJobTest, WithoutABoundThatIsWaitedForNobodyTellsHisClock) {

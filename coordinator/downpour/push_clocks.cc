@@ -1,40 +1,54 @@
 #include "coordinator/downpour/push_clocks.h"
 
-#include <algorithm>
-
 namespace monsoon {
 
-ClockReply PushClocks::Tell(uint32_t worker, uint64_t clock, bool begins,
+ClockReply PushClocks::Tell(uint32_t worker, const ClockRequest& told,
                             const std::set<uint32_t>& training) {
-  uint64_t& own = clocks_[worker];
-  own = std::max(own, clock);  // an earlier call may come late
+  Replica& own = replicas_[worker];
   ClockReply reply;
-  reply.set_clock(own);
-  std::optional<uint32_t> slowest;
+  reply.set_clock(told.clock());
+  reply.set_slowest(worker);
+  if (told.call() <= own.call) {
+    return reply;  // it comes late, and nobody waits for the answer
+  }
+  own.call = told.call();
+  if (own.waits && !told.begins()) {
+    return reply;  // it was sent before it had to wait
+  }
+  own.clock = told.clock();
+  own.waits = told.begins();
+  std::optional<uint64_t> least;  // of the others
   for (const uint32_t other : training) {
-    if (other == worker) {
-      continue;
-    }
-    if (!clocks_.contains(other)) {
+    const auto found = replicas_.find(other);
+    if (found == replicas_.end()) {
       reply.set_slowest(other);
       return reply;
     }
-    if (!slowest || clocks_[other] < clocks_[*slowest]) {
-      slowest = other;
+    const Replica& replica = found->second;
+    if (other != worker && !replica.waits && (!least || replica.clock < *least)) {
+      least = replica.clock;
+      reply.set_slowest(other);
     }
   }
-  if (begins && slowest) {
-    own = std::max(own, clocks_[*slowest]);
-    reply.set_clock(own);
+  if (told.begins()) {
+    own.clock = least.value_or(told.clock());
+    own.waits = false;
   }
-  reply.set_slowest(slowest && clocks_[*slowest] < own ? *slowest : worker);
-  reply.set_least(clocks_[reply.slowest()]);
+  reply.set_clock(own.clock);
+  if (!least || own.clock < *least) {
+    least = own.clock;
+    reply.set_slowest(worker);
+  }
+  reply.set_least(*least);
   return reply;
 }
 
+void PushClocks::Rest(uint32_t worker) { replicas_[worker].waits = true; }
+
 std::optional<uint64_t> PushClocks::of(uint32_t worker) const {
-  const auto told = clocks_.find(worker);
-  return told == clocks_.end() ? std::nullopt : std::make_optional(told->second);
+  const auto found = replicas_.find(worker);
+  return found == replicas_.end() || found->second.waits ? std::nullopt
+                                                         : std::make_optional(found->second.clock);
 }
 
 }  // namespace monsoon

@@ -65,6 +65,7 @@ absl::StatusOr<NextWorkReply> SimulatedReplicaClient::NextWork(const NextWorkReq
   absl::StatusOr<NextWorkReply> reply = Call<NextWorkReply>(
       [request](CoordinatorCore& core, Moment now) { return core.NextWork(request, now); });
   book.asks_for_work = false;
+  book.begun &= reply.ok() && !reply->has_wait() && !reply->has_evaluate();
   world_->Trace(absl::StrCat("worker/", request.session().worker(), "#",
                              request.session().incarnation(), " is told ",
                              reply.ok() ? reply->ShortDebugString() : reply.status().ToString()));
@@ -173,8 +174,7 @@ absl::StatusOr<ClockReply> SimulatedReplicaClient::TellClock(const ClockRequest&
       [world = world_, id, request](CoordinatorCore& core, Moment) -> absl::StatusOr<ClockReply> {
         const absl::StatusOr<ClockReply> reply = core.TellClock(request);
         if (reply.ok()) {
-          uint64_t& told = world->books[id].told_clock;
-          told = std::max(told, reply->clock());
+          world->books[id].told_clock = reply->clock();
         }
         if (reply.ok() && reply->has_least()) {
           CheckLeast(world, request.session(), reply->least());
@@ -185,6 +185,7 @@ absl::StatusOr<ClockReply> SimulatedReplicaClient::TellClock(const ClockRequest&
     book.raised += reply->clock() - request.clock();
     if (reply->has_least()) {
       book.least = std::max(book.least.value_or(0), reply->least());
+      book.begun = true;
     }
   }
   return reply;
@@ -197,7 +198,7 @@ void SimulatedReplicaClient::CheckLeast(World* world, const SessionKey& asker, u
     key.set_worker(holder.worker);
     key.set_incarnation(holder.incarnation);
     // What it reports just now, it may have reported already.
-    if (!book.asks_for_work && !book.ends_job && IsOpenAnywhere(*world, key)) {
+    if (book.begun && !book.asks_for_work && !book.ends_job && IsOpenAnywhere(*world, key)) {
       EXPECT_LE(least, world->ClockOf(book))
           << "worker/" << asker.worker() << " is told that all have come so far, and worker/"
           << holder.worker << " has not";

@@ -54,11 +54,12 @@ struct SessionBook {
   bool whole = false;
   // Blocks that it was leased, in order, and its steps up to the end of each.
   std::vector<std::pair<BlockNumber, uint64_t>> leased;
-  // With staleness_bound: what the coordinator has answered. Its clock is so far above its pushes,
-  // the highest clock of it that was told, and the highest of the slowest.
+  // With staleness_bound: what the coordinator has answered. Its clock is so far above its pushes
+  // (numbers wrap around), the newest clock of it, and the highest of the slowest.
   uint64_t raised = 0;
   uint64_t told_clock = 0;
   std::optional<uint64_t> least;
+  bool begun = false;  // it was told of the slowest, and not to wait since
   bool asks_for_work = false;
   bool ends_job = false;  // what it holds, nobody computes any more
   // Blocks that it has reported, and the last push of each, or one after that.

@@ -117,8 +117,8 @@ absl::StatusOr<bool> PushBound::Await(uint64_t pushes,
 }
 
 void PushBound::Take(uint64_t clock, const ClockReply& reply) {
-  raised_ += std::max(reply.clock(), clock) - clock;
-  told_ = std::max(reply.clock(), clock);
+  raised_ += reply.clock() - clock;  // down, too: numbers wrap around
+  told_ = reply.clock();
   slowest_ = reply.slowest();
   if (reply.has_least()) {
     least_ = reply.least();
@@ -142,6 +142,7 @@ void PushBound::Run() {
         continue;
       }
       asks_ = false;
+      request.set_call(++calls_);
       request.set_clock(acknowledged_ + raised_);
       request.set_begins(!least_.has_value());
     }

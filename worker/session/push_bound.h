@@ -79,9 +79,10 @@ class PushBound {
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool asks_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;       // calls that are over
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;  // pushes
-  uint64_t raised_ ABSL_GUARDED_BY(mutex_) = 0;        // the clock is so far above these
+  uint64_t raised_ ABSL_GUARDED_BY(mutex_) = 0;        // the clock is so far above these, or below
   uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;          // the clock that the coordinator knows
   std::optional<uint64_t> least_ ABSL_GUARDED_BY(mutex_);
   uint32_t slowest_ ABSL_GUARDED_BY(mutex_) = 0;
