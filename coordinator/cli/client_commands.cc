@@ -1,5 +1,6 @@
 #include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cli.h"
+#include "coordinator/cli/compare_command.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/member_commands.h"
 #include "coordinator/cli/model_commands.h"
@@ -78,6 +79,13 @@ constexpr Command kCommands[] = {
      "  coordinator chaos --plan=configs/chaos/demo.textproto\n"
      "  coordinator chaos --plan=my_plan.textproto --job=lenet-1 --json > report.json\n",
      RunChaos},
+    {"compare", "JOB.textproto --modes=MODE,... [flags]",
+     "run a job in several modes, one after another, and compare",
+     "  coordinator compare my.textproto --modes=single,downpour,local:50 --to=0.88\n"
+     "  coordinator compare my.textproto --modes=downpour,diloco:50 --seeds=5 --out=compared\n"
+     "  coordinator compare my.textproto --modes=downpour,damped:0.5 --rates=0.01,0.03,0.1\n"
+     "  coordinator compare my.textproto --modes=downpour,sandblaster --kill=worker/1@0.3\n",
+     RunCompare},
     {"delete", "JOB [flags]", "free the memory that an ended job holds on the shards",
      "  coordinator delete lenet-1\n", RunDelete},
     {"export", "[JOB] --out=FILE [flags]",

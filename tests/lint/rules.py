@@ -76,7 +76,7 @@ ROOMS = {
         "members",
         "status",
         "core",
-        "chaos server launcher",
+        "chaos compare server launcher",
         "cli",
         ".",
     ],
