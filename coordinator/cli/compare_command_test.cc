@@ -1,10 +1,13 @@
 // `coordinator compare` against a fake cluster whose jobs end as the test says.
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "coordinator/cli/cli_fixture.h"
 #include "gmock/gmock.h"
+#include "proto/downpour.pb.h"
+#include "proto/optimizer.pb.h"
 
 namespace monsoon {
 namespace {
@@ -39,7 +42,12 @@ class CompareCommandTest : public CliTest {
     described.mutable_summary()->set_job(job.name() + "-1");
     const bool ended = ++looks > 4;
     const bool fails = job.name().find(failing_) != std::string::npos;
-    described.mutable_summary()->set_state(!ended ? RUNNING : fails ? FAILED : SUCCEEDED);
+    const bool cancelled =
+        std::ranges::count(cli_.coordinator.calls, "Cancel " + described.summary().job()) > 0;
+    described.mutable_summary()->set_state(cancelled ? CANCELLED
+                                           : !ended  ? RUNNING
+                                           : fails   ? FAILED
+                                                     : SUCCEEDED);
     described.mutable_summary()->set_reason(ended && fails ? "diverged: loss is nan" : "");
     described.mutable_summary()->set_percent(ended ? 100 : 25 * looks);
     described.mutable_summary()->set_elapsed_s(looks);
@@ -64,7 +72,7 @@ class CompareCommandTest : public CliTest {
     TaskStatus* const task = info.add_task();
     task->set_task("worker/0");
     task->set_address("unix:cli-test-w");
-    task->set_state("UP");
+    task->set_state(state_);
     // A second life, some time after each death.
     info.set_pid(1);
     task->set_pid(back_ ? 100 + deaths_ : 100);
@@ -73,8 +81,8 @@ class CompareCommandTest : public CliTest {
 
   // `up` runs, and what is killed comes back.
   void AllowDeaths() {
-    cli_.variables["MONSOON_STATE_DIR"] = folder_;
-    cli_.locked = {folder_ + "/coordinator/up"};
+    cli_.variables["MONSOON_STATE_DIR"] = "/state";
+    cli_.locked = {"/state/coordinator/up"};
     cli_.signals.on_signal = [this](const std::string&, const TaskView&) { ++deaths_; };
   }
 
@@ -93,6 +101,7 @@ class CompareCommandTest : public CliTest {
 
   std::map<std::string, uint32_t> looks_;
   std::string failing_ = "none";
+  std::string state_ = "UP";
   uint32_t deaths_ = 0;
   bool back_ = true;
 };
@@ -105,7 +114,7 @@ TEST_F(CompareCommandTest, RunsEachModeWithEachSeedAndDeletesTheJobs) {
   EXPECT_EQ(cli_.coordinator.submitted[1].job().downpour().workers(), 1);
   EXPECT_EQ(cli_.coordinator.submitted[2].job().downpour().local().steps(), 5);
   EXPECT_THAT(cli_.coordinator.calls, Contains("Delete tiny-compare-single-s0-1"));
-  EXPECT_THAT(cli_.out(), HasSubstr("single   0         0.9000  0.2500      5.0      4.0"));
+  EXPECT_THAT(cli_.out(), HasSubstr("single   0         0.9000  0.2500      5.0       4.0"));
   EXPECT_THAT(cli_.out(), HasSubstr("local:5  median"));
   EXPECT_THAT(cli_.err(), HasSubstr("run 4 of 4: tiny-compare-local-5-s1\n"));
 }
@@ -190,7 +199,7 @@ TEST_F(CompareCommandTest, CtrlCCancelsTheJobAndWritesWhatThereIs) {
   EXPECT_THAT(cli_.coordinator.calls, Contains("Cancel tiny-compare-downpour-s0-1"));
   EXPECT_THAT(cli_.coordinator.calls, Not(Contains("Cancel tiny-compare-single-s0-1")));
   EXPECT_THAT(cli_.out(),
-              AllOf(HasSubstr("single    0         0.9000"), HasSubstr("not all runs were made")));
+              AllOf(HasSubstr("single    0       0.9000"), HasSubstr("not all runs were made")));
   EXPECT_THAT(ReadFile(out + "/compare.json"), HasSubstr("\"complete\":false"));
 }
 
@@ -243,6 +252,10 @@ TEST_F(CompareCommandTest, NobodyIsKilledWhoIsNotThatTask) {
   EXPECT_THAT(cli_.err(), HasSubstr("--kill: worker/0: pid 100 is sshd"));
   EXPECT_EQ(Compare({"--modes=downpour", "--kill=ps/0@0.5"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("--kill: the cluster has no task ps/0"));
+  state_ = "LOST";
+  EXPECT_EQ(Compare({"--modes=downpour", "--kill=worker/0@0.5"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("--kill: worker/0 is LOST; `coordinator tasks` has to"));
+  EXPECT_EQ(cli_.waited, absl::Seconds(10));
   cli_.locked.clear();
   EXPECT_EQ(Compare({"--modes=downpour", "--kill=worker/0@0.5"}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("--kill: no `up` that keeps this cluster's state runs"));

@@ -17,6 +17,10 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr double kCurveS = 0.5;
 // `up` starts what has died again after a second; a worker that is given up never comes.
 constexpr absl::Duration kBackWithin = absl::Seconds(60);
+// A reason to wait that lasts so long is worth a word.
+constexpr absl::Duration kUntold = absl::Seconds(2);
+// A cluster may just have been started.
+constexpr absl::Duration kUpWithin = absl::Seconds(10);
 // After Ctrl-C, until the job has ended.
 constexpr absl::Duration kCancelWithin = absl::Seconds(10);
 
@@ -68,20 +72,26 @@ absl::StatusOr<ClusterView> ComparedJobs::View() {
 }
 
 absl::Status ComparedJobs::CheckDeath(const std::string& task) {
-  ASSIGN_OR_RETURN(const ClusterView view, View());
-  const TaskView* const found = view.Find(task);
-  if (found == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("--kill: the cluster has no task ", task));
+  const absl::Duration deadline = env_.clock->Now() + kUpWithin;
+  while (true) {
+    ASSIGN_OR_RETURN(const ClusterView view, View());
+    const TaskView* const found = view.Find(task);
+    if (found == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("--kill: the cluster has no task ", task));
+    }
+    if (!found->elsewhere.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--kill: ", task, " is no task of this machine: ", found->elsewhere));
+    }
+    if (found->up()) {
+      return Annotate(processes_->Open(*found).status(), "--kill");
+    }
+    if (env_.clock->Now() >= deadline || !Wait(kLook)) {
+      return absl::FailedPreconditionError(absl::StrCat("--kill: ", task, " is ", found->state,
+                                                        "; `", env_.program,
+                                                        " tasks` has to show it UP"));
+    }
   }
-  if (!found->elsewhere.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--kill: ", task, " is no task of this machine: ", found->elsewhere));
-  }
-  if (!found->up()) {
-    return absl::FailedPreconditionError(absl::StrCat("--kill: ", task, " is ", found->state, "; `",
-                                                      env_.program, " tasks` has to show it UP"));
-  }
-  return Annotate(processes_->Open(*found).status(), "--kill");
 }
 
 absl::StatusOr<std::string> ComparedJobs::Submit(const Job& job) {
@@ -105,10 +115,16 @@ absl::StatusOr<std::string> ComparedJobs::Submit(const Job& job) {
 
 // Why it waits: once, as long as that stays.
 void ComparedJobs::TellReason(const JobSummary& summary) {
-  if (!summary.reason().empty() && !HasEnded(summary.state()) && summary.reason() != told_) {
-    call_.Note(absl::StrCat(summary.job(), ": ", summary.reason()));
+  const absl::Duration now = env_.clock->Now();
+  if (summary.reason() != reason_) {
+    reason_ = summary.reason();
+    reason_since_ = now;
+    told_ = false;
   }
-  told_ = summary.reason();
+  if (!told_ && !reason_.empty() && now - reason_since_ >= kUntold) {
+    call_.Note(absl::StrCat(summary.job(), ": ", reason_));
+    told_ = true;
+  }
 }
 
 absl::StatusOr<bool> ComparedJobs::Look(JobOutcome* outcome) {
@@ -241,7 +257,7 @@ void ComparedJobs::Delete(const std::string& job) {
 absl::StatusOr<JobOutcome> ComparedJobs::Run(const Job& job,
                                              const std::optional<PlannedDeath>& death) {
   JobOutcome outcome;
-  told_.clear();
+  reason_.clear();
   if (!Wait(absl::ZeroDuration())) {
     return outcome;
   }

@@ -47,7 +47,8 @@ class ComparedJobs {
 
   // The cluster as it is now.
   absl::StatusOr<ClusterView> View();
-  // Whether `task` is one of this machine whose process can be killed now; the error says why not.
+  // Whether `task` is one of this machine whose process can be killed; waits some seconds for one
+  // that is being started. The error says why not.
   absl::Status CheckDeath(const std::string& task);
 
   // Submits the job, waits for its end, and for the return of the task that was killed. A job that
@@ -81,7 +82,9 @@ class ComparedJobs {
   Patience patience_;
   const bool keep_;
   absl::Duration killed_at_;
-  std::string told_;  // the newest reason
+  std::string reason_;  // the newest, and since when
+  absl::Duration reason_since_;
+  bool told_ = false;
   std::optional<int> signal_;
 };
 

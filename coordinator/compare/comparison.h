@@ -36,7 +36,8 @@ struct RunFigures {
   std::optional<double> death_back_after_s;
 };
 
-// One of them: in JSON under `name`, in the table below `heading`, divided by `unit`.
+// One of them: in JSON under `name`, in the table below `heading`, divided by `unit`; with `never`
+// that is "HEADING to ACCURACY".
 struct Figure {
   const char* name;
   const char* heading;

@@ -56,7 +56,8 @@ std::vector<Row> Rows(const Comparison& comparison) {
   std::vector<Row> rows = {{"mode", "seed"}};
   for (const Figure& figure : Figures()) {
     if (IsShown(figure, comparison)) {
-      rows[0].emplace_back(figure.heading);
+      const std::string to = absl::StrCat(comparison.to.value_or(0));
+      rows[0].push_back(figure.never ? absl::StrCat(figure.heading, " to ", to) : figure.heading);
     }
   }
   for (const ModeResult& mode : comparison.modes) {
@@ -222,9 +223,6 @@ const char* CurveName(CurveOf of) {
 
 std::string ComparisonText(const Comparison& comparison) {
   std::string text = Aligned(Rows(comparison));
-  if (comparison.to.has_value()) {
-    absl::StrAppend(&text, "it: a test accuracy of ", *comparison.to, "\n");
-  }
   if (!comparison.kill_task.empty()) {
     absl::StrAppend(&text, "the last three: of the same run in which ", comparison.kill_task,
                     " was killed when ", comparison.kill_share, " was done\n");

@@ -78,6 +78,7 @@ TABLE = (
     _ledger("nesterov", worker_kills=0),
     _ledger("rows", worker_kills=2),
     row("chaos_demo", "deaths", "timing"),
+    row("compared_modes", "deaths"),
     row("killed_programs", "deaths", "python",
         with_full=("--kills=50", "--sidecar_kills=20", "--ps_kills=5", "--coordinator_kills=5",
                    "--writer_kills=20")),
