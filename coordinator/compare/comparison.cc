@@ -39,10 +39,13 @@ std::optional<double> FiniteOr(bool has, double value) {
   return has && std::isfinite(value) ? std::make_optional(value) : std::nullopt;
 }
 
-// Samples that were computed and are in no epoch: those of workers that died, for example.
+// Samples that were computed and are in no epoch, as those of workers that died. In batch, where
+// epochs are what was computed and each run of a seed does the same, all samples.
 double Surplus(const JobDescription& description) {
   const double counted =
-      description.progress().epoch() * static_cast<double>(description.data().examples());
+      description.has_sandblaster()
+          ? 0
+          : description.progress().epoch() * static_cast<double>(description.data().examples());
   return static_cast<double>(description.progress().examples()) - std::round(counted);
 }
 

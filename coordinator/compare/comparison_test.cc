@@ -141,6 +141,17 @@ TEST(DeathTest, CostsWhatWasDoneAgainAndTheTime) {
   EXPECT_EQ(figures.death_back_after_s, 1.5);
 }
 
+TEST(DeathTest, InBatchAllRunsOfASeedComputeTheSame) {
+  JobDescription without = Described();
+  without.mutable_sandblaster();
+  JobDescription with = without;
+  with.mutable_progress()->set_examples(3000);
+  with.mutable_progress()->set_epoch(3);  // what was done again counts there
+  RunFigures figures;
+  TakeDeath(without, with, DeathResult{.at_s = 1}, &figures);
+  EXPECT_EQ(figures.death_examples_again, 1000);
+}
+
 TEST(DeathTest, OfARunThatFailedNothingIsKnown) {
   const JobDescription without = Described();
   JobDescription with = Described();
