@@ -53,15 +53,14 @@ class Comparing {
         break;
       }
     }
-    if (!Write()) {
-      return kExitData;
-    }
+    const bool written = Write();
     if (flags_.json) {
       call_.Print(ComparisonJson(result_));
     } else {
       *call_.env().out << ComparisonText(result_) << std::flush;
     }
-    return ExitCode();
+    const int code = ExitCode();
+    return written || code != kExitOk ? code : kExitData;
   }
 
  private:
@@ -133,7 +132,7 @@ class Comparing {
         result.job = outcome->job;
         result.state = outcome->state();
         result.reason = outcome->reason();
-        result.figures = FiguresOf(outcome->last, result_.to);
+        result.figures = FiguresOf(mode.grid[i], outcome->last, result_.to);
         result_.modes.back().grid.push_back(std::move(result));
       }
       if (!GoesOn(outcome)) {
@@ -151,7 +150,7 @@ class Comparing {
                     .job = outcome->job,
                     .state = outcome->state(),
                     .reason = outcome->reason(),
-                    .figures = FiguresOf(outcome->last, result_.to)};
+                    .figures = FiguresOf(job, outcome->last, result_.to)};
       run.curve = result_.curve_of == CurveOf::kTrainingLoss
                       ? outcome->losses
                       : CurveFrom(outcome->last, result_.curve_of);
@@ -175,7 +174,7 @@ class Comparing {
                               .at_s = outcome->killed_at_s,
                               .pid = outcome->killed_pid,
                               .back_after_s = outcome->back_after_s,
-                              .figures = FiguresOf(outcome->last, result_.to)};
+                              .figures = FiguresOf(job, outcome->last, result_.to)};
       TakeDeath(without, outcome->last, *run.death, &run.figures);
       NoteFailure(*outcome);
     }
@@ -183,7 +182,8 @@ class Comparing {
   }
 
   bool GoesOn(const std::optional<JobOutcome>& outcome) {
-    return outcome.has_value() && !jobs_.signal().has_value() && status_.ok() && Write();
+    Write();  // What cannot be written now may be at the end; the table is printed in any case.
+    return outcome.has_value() && !jobs_.signal().has_value() && status_.ok();
   }
 
   // The first one is the exit code.
@@ -207,7 +207,7 @@ class Comparing {
     if (outcome->job.empty()) {
       return std::nullopt;
     }
-    const RunFigures figures = FiguresOf(outcome->last, result_.to);
+    const RunFigures figures = FiguresOf(job, outcome->last, result_.to);
     const std::optional<double> accuracy = figures.final_test_accuracy;
     call_.Note(absl::StrCat(outcome->job, " ", outcome->state(),
                             outcome->reason().empty() ? "" : ": ", outcome->reason(),
@@ -285,10 +285,12 @@ int Start(const Invocation& call, const ClusterFlag& cluster, const std::string&
   ComparedJobs jobs(
       call, client->get(), coordinator, processes.get(), flags.patience_s,
       [&cluster] { return cluster.UpRunsCoordinator(); }, flags.keep);
-  const absl::Status there =
-      plan.death.has_value() ? jobs.CheckDeath(plan.death->task) : jobs.View().status();
+  absl::Status there = jobs.Reach();
+  if (there.ok() && plan.death.has_value()) {
+    there = jobs.CheckDeath(plan.death->task);
+  }
   if (!there.ok()) {
-    return call.Fail(there);
+    return jobs.signal().has_value() ? 128 + *jobs.signal() : call.Fail(there);
   }
   return Comparing(call, flags, std::move(plan), &jobs).Run();
 }

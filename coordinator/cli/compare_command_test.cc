@@ -154,6 +154,14 @@ TEST_F(CompareCommandTest, WithoutACoordinatorItIsUnreachable) {
   EXPECT_THAT(cli_.err(), HasSubstr("not reached; is the cluster up?"));
 }
 
+TEST_F(CompareCommandTest, ACoordinatorThatUpStartsAgainIsWaitedFor) {
+  AllowDeaths();
+  cli_.coordinator.down = kDown;
+  EXPECT_EQ(Compare({"--modes=single", "--patience=7"}), 3);
+  EXPECT_GE(cli_.waited, absl::Seconds(6));
+  EXPECT_THAT(Submitted(), IsEmpty());
+}
+
 TEST_F(CompareCommandTest, AJobThatFailsIsAResult) {
   failing_ = "single";
   EXPECT_EQ(Compare({"--modes=single,downpour", "--seeds=1"}), 1);

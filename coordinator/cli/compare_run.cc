@@ -71,6 +71,14 @@ absl::StatusOr<ClusterView> ComparedJobs::View() {
   return MakeClusterView(asked_at, coordinator_, env_.host, info, JobDescription());
 }
 
+absl::Status ComparedJobs::Reach() {
+  absl::Status status = View().status();
+  while (!status.ok() && patience_.GoesOn(status) && Wait(Patience::kPause)) {
+    status = View().status();
+  }
+  return status;
+}
+
 absl::Status ComparedJobs::CheckDeath(const std::string& task) {
   const absl::Duration deadline = env_.clock->Now() + kUpWithin;
   while (true) {

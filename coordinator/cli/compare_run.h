@@ -45,8 +45,8 @@ class ComparedJobs {
                TaskProcesses* processes, double patience_s, std::function<bool()> comes_back,
                bool keep);
 
-  // The cluster as it is now.
-  absl::StatusOr<ClusterView> View();
+  // Waits for a coordinator that is being started again.
+  absl::Status Reach();
   // Whether `task` is one of this machine whose process can be killed; waits some seconds for one
   // that is being started. The error says why not.
   absl::Status CheckDeath(const std::string& task);
@@ -61,6 +61,8 @@ class ComparedJobs {
   std::optional<int> signal() const { return signal_; }
 
  private:
+  // The cluster as it is now.
+  absl::StatusOr<ClusterView> View();
   absl::StatusOr<std::string> Submit(const Job& job);
   absl::Status Watch(const std::optional<PlannedDeath>& death, JobOutcome* outcome);
   // Looks at the job once. False: it has ended.

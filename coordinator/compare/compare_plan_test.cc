@@ -113,17 +113,17 @@ TEST_F(ComparePlanTest, AllThatIsWrongIsToldAtOnce) {
   flags_.to = 88;
   flags_.kill = "worker/2@0.5";
   flags_.grid_epochs = -1;
-  EXPECT_EQ(
-      Refusal(),
-      "--seeds: 0 is outside 1 .. 100\n"
-      "--grid_epochs: -1 is no number above 0\n"
-      "--modes: there is no mode \"nonsense\"; there are single, downpour, damped, local, diloco, "
-      "sandblaster\n"
-      "--rates: \"0\" is no number above 0; as in --rates=0.01,0.03\n"
-      "--rates: \"x\" is no number above 0; as in --rates=0.01,0.03\n"
-      "--kill: \"worker/2\": the cluster file has 2 workers, 1 parameter servers and "
-      "coordinator/0, counted from 0\n"
-      "--to: 88 is outside (0, 1]; write --to=0.88");
+  EXPECT_EQ(Refusal(),
+            "--seeds: 0 is outside 1 .. 100\n"
+            "--grid_epochs: -1 is no number above 0\n"
+            "--modes: there is no mode \"nonsense\"; there are single, downpour, ssp, drop, "
+            "damped, local, "
+            "diloco, sandblaster\n"
+            "--rates: \"0\" is no number above 0; as in --rates=0.01,0.03\n"
+            "--rates: \"x\" is no number above 0; as in --rates=0.01,0.03\n"
+            "--kill: \"worker/2\": the cluster file has 2 workers, 1 parameter servers and "
+            "coordinator/0, counted from 0\n"
+            "--to: 88 is outside (0, 1]; write --to=0.88");
   flags_.modes = "local:4,sandblaster";
   const std::string modes = Refusal();
   EXPECT_THAT(modes, HasSubstr("\nlocal:4: downpour.optimizer.average is the shards' affair"));

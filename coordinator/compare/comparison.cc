@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/metrics/latency_histogram.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {
@@ -28,6 +29,8 @@ constexpr Figure kFigures[] = {
     {"staleness_p50", "stale p50", &RunFigures::staleness_p50, 0, 1, false, When::kAlways},
     {"staleness_p99", "p99", &RunFigures::staleness_p99, 0, 1, false, When::kAlways},
     {"staleness_max", "max", &RunFigures::staleness_max, 0, 1, false, When::kAlways},
+    {"bound_wait_ms", "s waited", &RunFigures::bound_wait_ms, 1, 1e3, false, When::kAny},
+    {"dropped", "dropped", &RunFigures::dropped, 0, 1, false, When::kAny},
     {"death_examples_again", "samples again", &RunFigures::death_examples_again, 0, 1, false,
      When::kDeath},
     {"death_extra_s", "s more", &RunFigures::death_extra_s, 1, 1, false, When::kDeath},
@@ -53,7 +56,7 @@ double Surplus(const JobDescription& description) {
 
 std::span<const Figure> Figures() { return kFigures; }
 
-RunFigures FiguresOf(const JobDescription& description, std::optional<double> to) {
+RunFigures FiguresOf(const Job& job, const JobDescription& description, std::optional<double> to) {
   const JobDescription::Progress& progress = description.progress();
   const JobDescription::Counts& counts = description.counts();
   RunFigures figures{
@@ -73,6 +76,12 @@ RunFigures FiguresOf(const JobDescription& description, std::optional<double> to
     figures.staleness_p50 = ValueQuantile(staleness, 0.5);
     figures.staleness_p99 = ValueQuantile(staleness, 0.99);
     figures.staleness_max = static_cast<double>(staleness.rbegin()->first);
+  }
+  // Of others these are counted nowhere, or cannot be.
+  if (job.downpour().has_staleness_bound()) {
+    const bool drops = job.downpour().staleness_policy() == DROP_OLDER;
+    (drops ? figures.dropped : figures.bound_wait_ms) =
+        static_cast<double>(drops ? counts.dropped() : counts.bound_wait_ms());
   }
   for (const JobDescription::EvaluationResult& test : description.evaluation()) {
     if (to.has_value() && test.has_test_accuracy() && test.test_accuracy() >= *to) {

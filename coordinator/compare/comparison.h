@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "proto/coordinator.pb.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 
@@ -30,6 +31,8 @@ struct RunFigures {
   std::optional<double> staleness_p50;
   std::optional<double> staleness_p99;
   std::optional<double> staleness_max;
+  std::optional<double> bound_wait_ms;  // for slower ones, all replicas together
+  std::optional<double> dropped;        // pushes that were left out as too old
   // What a death has cost beside the same run without it.
   std::optional<double> death_examples_again;
   std::optional<double> death_extra_s;
@@ -47,8 +50,9 @@ struct Figure {
   // Nothing of a run that succeeded means that it never came to that, which is later than any
   // other; else it was not measured.
   bool never;
-  // Shown in the table only: with an accuracy to reach, with a death, without a test set, with one.
-  enum class When { kAlways, kTo, kDeath, kUntested, kTested } when;
+  // Shown in the table only: with an accuracy to reach, with a death, without a test set, with one,
+  // where any run has it.
+  enum class When { kAlways, kTo, kDeath, kUntested, kTested, kAny } when;
 };
 
 std::span<const Figure> Figures();
@@ -117,8 +121,8 @@ struct Comparison {
   std::vector<ModeResult> modes;
 };
 
-// `to`: a test accuracy whose time is wanted.
-RunFigures FiguresOf(const JobDescription& description, std::optional<double> to);
+// `job`: what was run. `to`: a test accuracy whose time is wanted.
+RunFigures FiguresOf(const Job& job, const JobDescription& description, std::optional<double> to);
 
 // The test results as a curve; empty where there is none of that kind.
 std::vector<CurvePoint> CurveFrom(const JobDescription& description, CurveOf of);

@@ -18,6 +18,13 @@ constexpr char kMedian[] = "median";
 
 using Row = std::vector<std::string>;
 
+bool AnyHas(const Figure& figure, const Comparison& comparison) {
+  return std::ranges::any_of(comparison.modes, [&](const ModeResult& mode) {
+    return std::ranges::any_of(
+        mode.runs, [&](const RunResult& run) { return (run.figures.*figure.value).has_value(); });
+  });
+}
+
 bool IsShown(const Figure& figure, const Comparison& comparison) {
   switch (figure.when) {
     case Figure::When::kAlways:
@@ -31,6 +38,8 @@ bool IsShown(const Figure& figure, const Comparison& comparison) {
     case Figure::When::kTested:
       return comparison.tested && (figure.value != &RunFigures::final_test_accuracy ||
                                    comparison.curve_of == CurveOf::kTestAccuracy);
+    case Figure::When::kAny:
+      return AnyHas(figure, comparison);
   }
   return true;
 }

@@ -97,9 +97,10 @@ TEST(ComparisonTextTest, SaysWhatBecameOfRunsAndRates) {
                {.rate = 1, .job = "g-2", .state = "FAILED", .reason = "diverged: loss"}};
   mode.runs[0].death = DeathResult{.job = "k-1", .state = "FAILED", .reason = "no worker"};
   mode.runs[1].state = "CANCELLED";
+  mode.runs[1].figures.bound_wait_ms = 2500;
   const std::string text = ComparisonText(comparison);
   EXPECT_THAT(text, Not(HasSubstr("s to ")));
-  EXPECT_THAT(text, HasSubstr("samples again  s more  back after s"));
+  EXPECT_THAT(text, HasSubstr("max  s waited  samples again  s more  back after s"));
   EXPECT_THAT(text, HasSubstr("the last three: of the same run in which worker/1 was killed when "
                               "0.3 was done"));
   EXPECT_THAT(text, HasSubstr("single: rate 0.03, the best of 0.03, 1 after 1 epochs of seed 5\n"));
@@ -135,12 +136,14 @@ TEST(ComparisonJsonTest, HasFiguresAndNullWhereThereIsNone) {
       R"("state":"SUCCEEDED","reason":"","final_test_accuracy":0.9,"final_loss":null,)"
       R"("training_loss":null,"elapsed_s":12,"to_s":3,"to_examples":null,"examples":null,)"
       R"("steps":null,"bytes_fetched":null,"bytes_pushed":2500000,"staleness_p50":null,)"
-      R"("staleness_p99":null,"staleness_max":null,"death_examples_again":null,)"
+      R"("staleness_p99":null,"staleness_max":null,"bound_wait_ms":null,"dropped":null,)"
+      R"("death_examples_again":null,)"
       R"("death_extra_s":null,"death_back_after_s":null,"curve":[[1,0.45],[12,0.9]],"death":null}],)"
       R"("median":{"final_test_accuracy":0.9,"final_loss":null,"training_loss":null,)"
       R"("elapsed_s":12,"to_s":3,"to_examples":null,"examples":null,"steps":null,)"
       R"("bytes_fetched":null,"bytes_pushed":2500000,"staleness_p50":null,"staleness_p99":null,)"
-      R"("staleness_max":null,"death_examples_again":null,"death_extra_s":null,)"
+      R"("staleness_max":null,"bound_wait_ms":null,"dropped":null,)"
+      R"("death_examples_again":null,"death_extra_s":null,)"
       R"("death_back_after_s":null}}]})");
 }
 

@@ -24,7 +24,7 @@ constexpr size_t kMostDots = 40;
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                     "#56b4e9", "#8a6d00", "#000000", "#e69f00"};
 // Of the lines for which there is no further colour.
-constexpr const char* kDashes[] = {"", "8 4", "2 3"};
+constexpr const char* kDashes[] = {"none", "8 4", "2 3"};
 
 std::string Escaped(absl::string_view text) {
   std::string escaped;

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 namespace {
@@ -46,7 +47,7 @@ TEST(FiguresTest, AreThoseOfTheDescription) {
   (*job.mutable_staleness())[0] = 50;
   (*job.mutable_staleness())[2] = 49;
   (*job.mutable_staleness())[7] = 1;
-  const RunFigures figures = FiguresOf(job, std::nullopt);
+  const RunFigures figures = FiguresOf(Job(), job, std::nullopt);
   EXPECT_EQ(figures.final_test_accuracy, 0.9);
   EXPECT_EQ(figures.final_loss, 0.3);
   EXPECT_EQ(figures.training_loss, 0.75);
@@ -61,10 +62,25 @@ TEST(FiguresTest, AreThoseOfTheDescription) {
   EXPECT_EQ(figures.to_s, std::nullopt);
 }
 
+TEST(FiguresTest, OnlyBoundsMakeReplicasWaitOrPushesDrop) {
+  JobDescription description = Described();
+  description.mutable_counts()->set_dropped(3);
+  description.mutable_counts()->set_bound_wait_ms(1500);
+  Job job;
+  EXPECT_EQ(FiguresOf(job, description, {}).bound_wait_ms, std::nullopt);
+  EXPECT_EQ(FiguresOf(job, description, {}).dropped, std::nullopt);
+  job.mutable_downpour()->set_staleness_bound(0);
+  EXPECT_EQ(FiguresOf(job, description, {}).bound_wait_ms, 1500);
+  EXPECT_EQ(FiguresOf(job, description, {}).dropped, std::nullopt);
+  job.mutable_downpour()->set_staleness_policy(DROP_OLDER);
+  EXPECT_EQ(FiguresOf(job, description, {}).bound_wait_ms, std::nullopt);
+  EXPECT_EQ(FiguresOf(job, description, {}).dropped, 3);
+}
+
 TEST(FiguresTest, WhatWasNotMeasuredIsNothing) {
   JobDescription job;
   job.mutable_progress()->set_loss(std::numeric_limits<double>::quiet_NaN());
-  const RunFigures figures = FiguresOf(job, 0.5);
+  const RunFigures figures = FiguresOf(Job(), job, 0.5);
   EXPECT_EQ(figures.final_test_accuracy, std::nullopt);
   EXPECT_EQ(figures.final_loss, std::nullopt);
   EXPECT_EQ(figures.training_loss, std::nullopt);
@@ -78,10 +94,10 @@ TEST(FiguresTest, TheFirstTestThatIsGoodEnoughCounts) {
   AddTest(1, 6, 0.87, &job);
   AddTest(1.5, 9, 0.88, &job);
   AddTest(2, 12, 0.95, &job);
-  EXPECT_EQ(FiguresOf(job, 0.88).to_s, 9);
-  EXPECT_EQ(FiguresOf(job, 0.88).to_examples, 1500);
-  EXPECT_EQ(FiguresOf(job, 0.96).to_s, std::nullopt);
-  EXPECT_EQ(FiguresOf(job, 0.96).to_examples, std::nullopt);
+  EXPECT_EQ(FiguresOf(Job(), job, 0.88).to_s, 9);
+  EXPECT_EQ(FiguresOf(Job(), job, 0.88).to_examples, 1500);
+  EXPECT_EQ(FiguresOf(Job(), job, 0.96).to_s, std::nullopt);
+  EXPECT_EQ(FiguresOf(Job(), job, 0.96).to_examples, std::nullopt);
 }
 
 TEST(CurveTest, IsOfWhatIsAskedFor) {

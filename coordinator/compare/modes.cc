@@ -47,6 +47,20 @@ absl::Status OneWorker(double, Job* job, Notes*) {
   return absl::OkStatus();
 }
 
+absl::Status Bound(double versions, StalenessPolicy policy, Job* job) {
+  RETURN_IF_ERROR(NeedDownpour(*job));
+  Downpour* const downpour = job->mutable_downpour();
+  downpour->set_staleness_bound(static_cast<uint32_t>(versions));
+  downpour->set_staleness_policy(policy);
+  return absl::OkStatus();
+}
+
+absl::Status WaitForSlowest(double bound, Job* job, Notes*) {
+  return Bound(bound, WAIT_FOR_SLOWEST, job);
+}
+
+absl::Status DropOlder(double bound, Job* job, Notes*) { return Bound(bound, DROP_OLDER, job); }
+
 absl::Status Damp(double power, Job* job, Notes*) {
   RETURN_IF_ERROR(NeedDownpour(*job));
   job->mutable_downpour()->mutable_optimizer()->set_damping(power);
@@ -159,10 +173,16 @@ absl::Status TrainInBatch(double, Job* job, Notes* notes) {
 }
 
 constexpr double kMostSteps = 1048576;  // LocalSteps.steps
+constexpr double kMostBound = 65536;    // Downpour.staleness_bound
 
 constexpr Mode kModes[] = {
     {"single", "", 0, 0, true, 0, "one worker alone, with overlap as the job has it", OneWorker},
     {"downpour", "", 0, 0, true, 0, "as the job file says", AsItIs},
+    {"ssp", "S", 0, kMostBound, true, 3,
+     "whoever is more than S pushes ahead of the slowest waits (staleness_bound)", WaitForSlowest},
+    {"drop", "S", 0, kMostBound, true, 8,
+     "a push that is more than S versions late is left out (staleness_policy: DROP_OLDER)",
+     DropOlder},
     {"damped", "P", 0, 4, false, 0.5,
      "a push that is s versions late counts (1 + s)^-P times (optimizer.damping)", Damp},
     {"local", "H", 1, kMostSteps, true, 50,

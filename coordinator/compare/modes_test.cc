@@ -107,11 +107,14 @@ TEST(ModesTest, ANumberIsWrittenInOneWay) {
 }
 
 TEST(ModesTest, AllThatIsWrongWithAListIsTold) {
-  EXPECT_EQ(ParseError("downpuor,local,local:0,local:1.5,damped:0,damped:4.1,single:3,diloco:x"),
+  EXPECT_EQ(ParseError("downpuor,local,local:0,local:1.5,ssp:65537,drop:-1,damped:0,damped:4.1,"
+                       "single:3,diloco:x"),
             "--modes: there is no mode \"downpuor\"; did you mean \"downpour\"?\n"
             "--modes: \"local\": its H is missing; as in local:50\n"
             "--modes: \"local:0\": H is a whole number in 1 .. 1048576; as in local:50\n"
             "--modes: \"local:1.5\": H is a whole number in 1 .. 1048576; as in local:50\n"
+            "--modes: \"ssp:65537\": S is a whole number in 0 .. 65536; as in ssp:3\n"
+            "--modes: \"drop:-1\": S is a whole number in 0 .. 65536; as in drop:8\n"
             "--modes: \"damped:0\": P is a number above 0 and up to 4; as in damped:0.5\n"
             "--modes: \"damped:4.1\": P is a number above 0 and up to 4; as in damped:0.5\n"
             "--modes: \"single:3\": single takes no number; write single\n"
@@ -136,6 +139,16 @@ TEST(ModesTest, Single) {
 TEST(ModesTest, DownpourIsTheJobItself) {
   const Job plain = Plain();
   EXPECT_EQ(Made("downpour", plain).job.SerializeAsString(), plain.SerializeAsString());
+}
+
+TEST(ModesTest, Bounds) {
+  const Downpour waits = Made("ssp:3", Plain()).job.downpour();
+  EXPECT_EQ(waits.staleness_bound(), 3);
+  EXPECT_EQ(waits.staleness_policy(), WAIT_FOR_SLOWEST);
+  EXPECT_TRUE(Made("ssp:0", Plain()).job.downpour().has_staleness_bound());
+  const Downpour drops = Made("drop:8", Plain()).job.downpour();
+  EXPECT_EQ(drops.staleness_bound(), 8);
+  EXPECT_EQ(drops.staleness_policy(), DROP_OLDER);
 }
 
 TEST(ModesTest, Damped) {
@@ -229,7 +242,8 @@ TEST(ModesTest, ABatchPartOfTheJobsOwnIsTakenAsItIs) {
 
 TEST(ModesTest, WhatCannotBeMadeSaysWhyAndWhatToDo) {
   const Job batch = JobOf("sandblaster { max_iterations: 3 }");
-  for (const char* const mode : {"single", "downpour", "damped:1", "local:5", "diloco:5"}) {
+  for (const char* const mode :
+       {"single", "downpour", "ssp:1", "drop:1", "damped:1", "local:5", "diloco:5"}) {
     EXPECT_EQ(Refusal(mode, batch),
               "the job has no downpour { } part; add downpour { optimizer { ... } } and stop { "
               "epochs: N }")
@@ -249,6 +263,8 @@ TEST(ModesTest, WhatCannotBeMadeSaysWhyAndWhatToDo) {
   EXPECT_THAT(Refusal("diloco:5", damped),
               HasSubstr("downpour.optimizer.damping is the shards' affair"));
   // What `validate` would say.
+  EXPECT_THAT(Refusal("ssp:3", Made("diloco:5", Plain()).job),
+              HasSubstr("downpour.staleness_bound: not with rounds"));
   Job halves = Plain();
   halves.set_compute_precision(Job::BFLOAT16);
   EXPECT_THAT(Refusal("sandblaster", halves),

@@ -22,7 +22,7 @@ stop { epochs: 10 }
 evaluation { every_epochs: 2 }
 """)
 UNTESTED = JOB.replace("evaluation { every_epochs: 2 }", "").replace("test {", "# test {", 1)
-MODES = ("single", "downpour", "local:20")
+MODES = ("single", "ssp:3", "local:20")
 SEEDS = (5, 6)  # of the job, and the next
 EXAMPLES = 4000
 EPOCHS = 10
@@ -79,6 +79,8 @@ def check_run(checks, cluster, mode, run, accuracy):
     check_death(checks, cluster, run)
     workers = len(described["workers"])
     check(f"{name}: who took part", (workers == 1) == (mode == "single"), described["workers"])
+    waited = described["counts"]["bound_wait_ms"] if mode == "ssp:3" else None
+    check(f"{name}: how long for slower ones", run["bound_wait_ms"] == waited, run)
     local = described["outer_optimizer"]
     check(f"{name}: local steps", (local is not None) == (mode == "local:20"), local)
 
