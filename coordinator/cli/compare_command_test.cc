@@ -245,6 +245,14 @@ TEST_F(CompareCommandTest, ATaskIsKilledWhenItsShareIsDone) {
                                     "\"death_back_after_s\":0.1"));
 }
 
+TEST_F(CompareCommandTest, DeathsAreNoRowOfDeaths) {
+  AllowDeaths();
+  EXPECT_EQ(Compare({"--modes=downpour", "--seeds=2", "--kill=worker/0@0.5"}), 0) << cli_.err();
+  EXPECT_THAT(cli_.signals.sent, ElementsAre("KILL worker/0 100", "KILL worker/0 101"));
+  EXPECT_GE(cli_.waited, absl::Seconds(11));
+  EXPECT_THAT(cli_.err(), HasSubstr("so that `up` starts worker/0 again as soon as before"));
+}
+
 TEST_F(CompareCommandTest, WhatIsNotBackEndsAll) {
   AllowDeaths();
   back_ = false;

@@ -17,6 +17,10 @@ constexpr absl::Duration kLook = absl::Milliseconds(100);
 constexpr double kCurveS = 0.5;
 // `up` starts what has died again after a second; a worker that is given up never comes.
 constexpr absl::Duration kBackWithin = absl::Seconds(60);
+// A task that has lived for so long has not died in a row with its last death (a second above
+// RestartBackoff::kHealthyService):
+// `up` would let it wait longer each time, and that is no cost of the mode.
+constexpr absl::Duration kHealthyLife = absl::Seconds(11);
 // A reason to wait that lasts so long is worth a word.
 constexpr absl::Duration kUntold = absl::Seconds(2);
 // A cluster may just have been started.
@@ -183,7 +187,21 @@ void ComparedJobs::LookForReturn(const std::string& task, JobOutcome* outcome) {
   const absl::StatusOr<ClusterView> view = View();
   const TaskView* const found = view.ok() ? view->Find(task) : nullptr;
   if (found != nullptr && found->up() && found->pid != outcome->killed_pid) {
-    outcome->back_after_s = absl::ToDoubleSeconds(env_.clock->Now() - killed_at_);
+    back_at_ = env_.clock->Now();
+    outcome->back_after_s = absl::ToDoubleSeconds(*back_at_ - killed_at_);
+  }
+}
+
+void ComparedJobs::AwaitHealth(const std::string& task) {
+  const absl::Duration left =
+      back_at_.has_value() ? *back_at_ + kHealthyLife - env_.clock->Now() : absl::ZeroDuration();
+  if (left <= absl::ZeroDuration()) {
+    return;
+  }
+  call_.Note(absl::StrFormat("waits for %.0f s, so that `up` starts %s again as soon as before",
+                             absl::ToDoubleSeconds(left), task));
+  for (const absl::Duration until = env_.clock->Now() + left;
+       env_.clock->Now() < until && Wait(kLook);) {
   }
 }
 
@@ -266,6 +284,9 @@ absl::StatusOr<JobOutcome> ComparedJobs::Run(const Job& job,
                                              const std::optional<PlannedDeath>& death) {
   JobOutcome outcome;
   reason_.clear();
+  if (death.has_value()) {
+    AwaitHealth(death->task);
+  }
   if (!Wait(absl::ZeroDuration())) {
     return outcome;
   }

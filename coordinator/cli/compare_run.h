@@ -69,6 +69,7 @@ class ComparedJobs {
   absl::StatusOr<bool> Look(JobOutcome* outcome);
   void TellReason(const JobSummary& summary);
   absl::Status Kill(const std::string& task, JobOutcome* outcome);
+  void AwaitHealth(const std::string& task);
   absl::Status AwaitReturn(const std::string& task, JobOutcome* outcome);
   void LookForReturn(const std::string& task, JobOutcome* outcome);
   void Cancel(JobOutcome* outcome);
@@ -84,7 +85,8 @@ class ComparedJobs {
   Patience patience_;
   const bool keep_;
   absl::Duration killed_at_;
-  std::string reason_;  // the newest, and since when
+  std::optional<absl::Duration> back_at_;  // from the newest death
+  std::string reason_;                     // the newest, and since when
   absl::Duration reason_since_;
   bool told_ = false;
   std::optional<int> signal_;

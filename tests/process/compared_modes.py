@@ -1,5 +1,5 @@
-"""Runs `coordinator compare` against a small cluster as a user does: three modes with two seeds each
-and a worker that is killed, whose figures must be those that `describe` tells of the jobs; Ctrl-C,
+"""Runs `coordinator compare` against a small cluster as a user does: three modes with two seeds
+each, whose figures must be those that `describe` tells of the jobs; a worker that is killed; Ctrl-C,
 which cancels the job that runs and writes what there is; rates; and mistakes, which are refused
 before anything runs.
 """
@@ -26,10 +26,10 @@ MODES = ("single", "ssp:3", "local:20")
 SEEDS = (5, 6)  # of the job, and the next
 EXAMPLES = 4000
 EPOCHS = 10
-VICTIM = "worker/0"  # takes part in each mode
+VICTIM = "worker/1"
+KILL_EPOCHS = 20
 SHARE = 0.3
-# Deaths come sooner after one another than a healthy life lasts.
-FLAGS = ["--restart_backoff=0.1", "--restart_limit=0"]
+FLAGS = ["--restart_backoff=0.1"]
 # What a run's figures are called there.
 DESCRIBED = {
     "final_test_accuracy": lambda job: job["final"]["test_accuracy"],
@@ -76,7 +76,6 @@ def check_run(checks, cluster, mode, run, accuracy):
         run["curve"])
     check(f"{name}: each sample counts once", run["examples"] == EXAMPLES * EPOCHS,
           run["examples"])
-    check_death(checks, cluster, run)
     workers = len(described["workers"])
     check(f"{name}: who took part", (workers == 1) == (mode == "single"), described["workers"])
     waited = described["counts"]["bound_wait_ms"] if mode == "ssp:3" else None
@@ -95,7 +94,7 @@ def check_death(checks, cluster, run):
     check(f"{name}: when", death["at_s"] > 0 and 0 < death["back_after_s"] < PATIENCE_S, death)
     check(f"{name}: whose process it was", death["pid"] > 0, death)
     check(f"{name}: samples again", run["death_examples_again"] ==
-          described["progress"]["examples"] - EXAMPLES * EPOCHS >= 0, run)
+          described["progress"]["examples"] - EXAMPLES * KILL_EPOCHS >= 0, run)
     check(f"{name}: its time", abs(run["death_extra_s"] - (
         described["elapsed_s"] - run["elapsed_s"])) < 1e-6, run)
 
@@ -107,13 +106,33 @@ def check_medians(checks, mode):
                      abs(mode["median"][figure] - wanted) < 1e-9, (mode["median"], wanted))
 
 
+def check_kill(checks, cluster, job_file, out):
+    """Of two modes one has no use for the task that is killed."""
+    check = checks.check
+    result = cluster.command(
+        "compare", str(job_file), "--modes=downpour,single", "--seeds=1",
+        f"--kill={VICTIM}@{SHARE}", f"--out={out}", "--keep", f"--set=stop.epochs={KILL_EPOCHS}",
+        check=False, timeout=2 * PATIENCE_S)
+    check("kill: the exit code is 0", result.returncode == 0, (result.returncode, result.stderr))
+    print(result.stdout)
+    downpour, single = json.loads((out / "compare.json").read_text())["modes"]
+    check_death(checks, cluster, downpour["runs"][0])
+    check("kill: not where the task takes no part", single["runs"][0]["death"] is None and
+          f"{VICTIM} takes no part, and is not killed" in single["notes"], single)
+    delete_all(cluster)
+
+
+def delete_all(cluster):
+    for job in jobs_left(cluster):
+        cluster.command("delete", job)
+
+
 def check_modes(checks, cluster, job_file, out):
-    """Three modes, two seeds, one death each; all jobs stay for describe."""
+    """Three modes, two seeds; all jobs stay for describe."""
     check, accuracy = checks.check, 0.5
     result = cluster.command(
         "compare", str(job_file), f"--modes={','.join(MODES)}", f"--seeds={len(SEEDS)}",
-        f"--to={accuracy}", f"--kill={VICTIM}@{SHARE}", f"--out={out}", "--keep", check=False,
-        timeout=4 * PATIENCE_S)
+        f"--to={accuracy}", f"--out={out}", "--keep", check=False, timeout=2 * PATIENCE_S)
     check("compare: the exit code is 0", result.returncode == 0,
           (result.returncode, result.stderr, cluster.end_of_log()))
     print(result.stdout)
@@ -133,10 +152,7 @@ def check_modes(checks, cluster, job_file, out):
     texts = picture(out / "compare.svg")
     check("the picture has a legend", all(any(text.startswith(f"{mode}  ") for text in texts)
                                           for mode in MODES), texts)
-    kept = [run["job"] for mode in report["modes"] for run in mode["runs"]]
-    kept += [run["death"]["job"] for mode in report["modes"] for run in mode["runs"]]
-    for job in kept:
-        cluster.command("delete", job)
+    delete_all(cluster)
 
 
 def jobs_left(cluster):
@@ -217,6 +233,7 @@ def run(checks, options):
         untested.write_text(UNTESTED)
         check_mistakes(checks, cluster, job_file, untested)
         check_modes(checks, cluster, job_file, folder / "compared")
+        check_kill(checks, cluster, job_file, folder / "killed")
         check_rates(checks, cluster, job_file)
         check_untested(checks, cluster, untested, folder / "untested")
         check_interrupt(checks, cluster, job_file, folder / "cut")
