@@ -139,10 +139,10 @@ TEST_F(CompareCommandTest, AFolderThatCannotBeMadeIsToldBeforeAnythingRuns) {
 }
 
 TEST_F(CompareCommandTest, RefusesBeforeAnythingRuns) {
-  EXPECT_EQ(Compare({"--modes=local:0,diloco"}), 2);
+  EXPECT_EQ(Compare({"--modes=local:0,damped"}), 2);
   EXPECT_THAT(cli_.err(),
               AllOf(HasSubstr("coordinator compare: --modes: \"local:0\": H is a whole"),
-                    HasSubstr("\ncoordinator compare: --modes: \"diloco\": its H")));
+                    HasSubstr("\ncoordinator compare: --modes: \"damped\": its P")));
   EXPECT_EQ(Compare({}), 2);
   EXPECT_THAT(cli_.err(), HasSubstr("--modes is missing"));
   EXPECT_THAT(cli_.coordinator.calls, IsEmpty());

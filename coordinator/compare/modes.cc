@@ -176,28 +176,33 @@ constexpr double kMostSteps = 1048576;  // LocalSteps.steps
 constexpr double kMostBound = 65536;    // Downpour.staleness_bound
 
 constexpr Mode kModes[] = {
-    {"single", "", 0, 0, true, 0, "one worker alone, with overlap as the job has it", OneWorker},
-    {"downpour", "", 0, 0, true, 0, "as the job file says", AsItIs},
-    {"ssp", "S", 0, kMostBound, true, 3,
+    {"single", "", 0, 0, true, 0, false, "one worker alone, with overlap as the job has it",
+     OneWorker},
+    {"downpour", "", 0, 0, true, 0, false, "as the job file says", AsItIs},
+    {"ssp", "S", 0, kMostBound, true, 3, false,
      "whoever is more than S pushes ahead of the slowest waits (staleness_bound)", WaitForSlowest},
-    {"drop", "S", 0, kMostBound, true, 8,
+    {"drop", "S", 0, kMostBound, true, 8, false,
      "a push that is more than S versions late is left out (staleness_policy: DROP_OLDER)",
      DropOlder},
-    {"damped", "P", 0, 4, false, 0.5,
+    {"damped", "P", 0, 4, false, 0.5, false,
      "a push that is s versions late counts (1 + s)^-P times (optimizer.damping)", Damp},
-    {"local", "H", 1, kMostSteps, true, 50,
+    {"local", "H", 1, kMostSteps, true, 50, true,
      "H steps of each replica by the job's own optimizer, then their difference, averaged one by "
      "one",
      TakeLocalSteps},
-    {"diloco", "H", 1, kMostSteps, true, 50,
+    {"diloco", "H", 1, kMostSteps, true, 50, true,
      "the same in rounds of all workers, with Nesterov's momentum outside (rate 0.7, momentum 0.9)",
      TakeRounds},
-    {"sandblaster", "", 0, 0, true, 0, "in batch, by L-BFGS over the whole training set",
+    {"sandblaster", "", 0, 0, true, 0, false, "in batch, by L-BFGS over the whole training set",
      TrainInBatch},
 };
 
 std::string Written(const Mode& mode) {
-  return *mode.argument == '\0' ? mode.name : absl::StrCat(mode.name, ":", mode.argument);
+  if (*mode.argument == '\0') {
+    return mode.name;
+  }
+  return absl::StrCat(mode.name, mode.optional ? "[:" : ":", mode.argument,
+                      mode.optional ? "]" : "");
 }
 
 std::string RangeText(const Mode& mode) {
@@ -240,6 +245,11 @@ absl::StatusOr<ChosenMode> ParseMode(const std::string& text) {
                                                          " takes no number; write ", mode->name));
   }
   const std::string as_in = absl::StrCat("as in ", mode->name, ":", mode->example);
+  if (colon == std::string::npos && mode->optional) {
+    chosen.number = mode->example;
+    chosen.text = absl::StrCat(mode->name, ":", NumberText(*mode, chosen.number));
+    return chosen;
+  }
   if (colon == std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\": its ", mode->argument, " is missing; ", as_in));

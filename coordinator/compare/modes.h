@@ -23,6 +23,7 @@ struct Mode {
   double most;
   bool whole;
   double example;
+  bool optional;        // where the number is left out, it is that of the example
   const char* summary;  // one sentence, for help and reports
   // Makes the job one of this mode. An error says why it cannot be, and what to do; `notes` get
   // what of the job means nothing in this mode, or another thing.

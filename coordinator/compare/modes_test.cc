@@ -106,11 +106,21 @@ TEST(ModesTest, ANumberIsWrittenInOneWay) {
   EXPECT_EQ(Chosen(" single ").text, "single");
 }
 
+TEST(ModesTest, StepsMayBeLeftOut) {
+  const auto modes = ParseModes("local,diloco");
+  ASSERT_OK(modes);
+  ASSERT_EQ(modes->size(), 2u);
+  EXPECT_EQ((*modes)[0].text, "local:50");
+  EXPECT_EQ((*modes)[1].number, 50);
+  EXPECT_EQ((*modes)[1].NamePart(), "diloco-50");
+  EXPECT_THAT(ModesHelp(""), HasSubstr("\ndiloco[:H]"));
+}
+
 TEST(ModesTest, AllThatIsWrongWithAListIsTold) {
-  EXPECT_EQ(ParseError("downpuor,local,local:0,local:1.5,ssp:65537,drop:-1,damped:0,damped:4.1,"
+  EXPECT_EQ(ParseError("downpuor,ssp,local:0,local:1.5,ssp:65537,drop:-1,damped:0,damped:4.1,"
                        "single:3,diloco:x"),
             "--modes: there is no mode \"downpuor\"; did you mean \"downpour\"?\n"
-            "--modes: \"local\": its H is missing; as in local:50\n"
+            "--modes: \"ssp\": its S is missing; as in ssp:3\n"
             "--modes: \"local:0\": H is a whole number in 1 .. 1048576; as in local:50\n"
             "--modes: \"local:1.5\": H is a whole number in 1 .. 1048576; as in local:50\n"
             "--modes: \"ssp:65537\": S is a whole number in 0 .. 65536; as in ssp:3\n"

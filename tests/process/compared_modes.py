@@ -193,7 +193,7 @@ def check_mistakes(checks, cluster, job_file, untested):
     for what, arguments, wanted in (
             ("no modes", [job_file], "--modes is missing"),
             ("an unknown mode", [job_file, "--modes=singel"], 'did you mean "single"?'),
-            ("a number that is missing", [job_file, "--modes=local"], "its H is missing"),
+            ("a number that is missing", [job_file, "--modes=ssp"], "its S is missing"),
             ("seeds", [job_file, "--modes=single", "--seeds=0"], "--seeds: 0 is outside"),
             ("per cent", [job_file, "--modes=single", "--to=88"], "write --to=0.88"),
             ("a flag", [job_file, "--modes=single", "--mode=x"], "--mode"),
