@@ -65,6 +65,7 @@ void PushBound::Acknowledged(uint64_t pushes) {
 
 void PushBound::Rest() {
   MutexLock lock(&mutex_);
+  ++rests_;
   least_.reset();
 }
 
@@ -116,11 +117,12 @@ absl::StatusOr<bool> PushBound::Await(uint64_t pushes,
   return true;
 }
 
-void PushBound::Take(uint64_t clock, const ClockReply& reply) {
+void PushBound::Take(uint64_t clock, uint64_t rests, const ClockReply& reply) {
   raised_ += reply.clock() - clock;  // down, too: numbers wrap around
   told_ = reply.clock();
   slowest_ = reply.slowest();
-  if (reply.has_least()) {
+  // What was asked before a rest says nothing of where it begins afterwards.
+  if (reply.has_least() && rests == rests_) {
     least_ = reply.least();
   }
 }
@@ -129,6 +131,7 @@ void PushBound::Run() {
   while (true) {
     ClockRequest request;
     *request.mutable_session() = session_;
+    uint64_t rests = 0;
     {
       MutexLock lock(&mutex_);
       changed_.WaitFor(&mutex_, Untold() > 0 ? kTellAfter : kSlice, [this] {
@@ -145,13 +148,14 @@ void PushBound::Run() {
       request.set_call(++calls_);
       request.set_clock(acknowledged_ + raised_);
       request.set_begins(!least_.has_value());
+      rests = rests_;
     }
     const absl::StatusOr<ClockReply> reply = coordinator_->TellClock(request);
     {
       MutexLock lock(&mutex_);
       ++answers_;
       if (reply.ok()) {
-        Take(request.clock(), *reply);
+        Take(request.clock(), rests, *reply);
       }
       changed_.NotifyAll();
       if (!reply.ok()) {

@@ -61,8 +61,9 @@ class PushBound {
 
  private:
   void Run();
-  // The coordinator has answered a call that told `clock`.
-  void Take(uint64_t clock, const ClockReply& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The coordinator has answered a call that told `clock`, after so many rests.
+  void Take(uint64_t clock, uint64_t rests, const ClockReply& reply)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayCompute(uint64_t pushes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Pushes that the coordinator does not know of.
   uint64_t Untold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -84,6 +85,8 @@ class PushBound {
   uint64_t acknowledged_ ABSL_GUARDED_BY(mutex_) = 0;  // pushes
   uint64_t raised_ ABSL_GUARDED_BY(mutex_) = 0;        // the clock is so far above these, or below
   uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;          // the clock that the coordinator knows
+  uint64_t rests_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Nothing: it has to begin.
   std::optional<uint64_t> least_ ABSL_GUARDED_BY(mutex_);
   uint32_t slowest_ ABSL_GUARDED_BY(mutex_) = 0;
   Thread teller_;  // last: it uses the ones above

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/synchronization/notification.h"
 #include "common/base/mutex.h"
 #include "common/base/thread.h"
 #include "common/testing/status_matchers.h"
@@ -138,6 +139,25 @@ TEST_F(PushBoundTest, AfterARestItAsksAnew) {
   MutexLock lock(&mutex_);
   EXPECT_TRUE(begins_.front());
   EXPECT_FALSE(begins_[1]);
+  EXPECT_TRUE(begins_.back());
+}
+
+TEST_F(PushBoundTest, AnAnswerFromBeforeARestIsNoBeginning) {
+  EXPECT_TRUE(Waits(0, Nothing));
+  absl::Notification asked, answered;
+  coordinator_.tell_clock = [&, then = coordinator_.tell_clock](const ClockRequest& request) {
+    if (request.clock() == 1 && !request.begins()) {
+      asked.Notify();
+      answered.WaitForNotification();
+    }
+    return then(request);
+  };
+  bound_.Acknowledged(1);
+  asked.WaitForNotification();
+  bound_.Rest();
+  answered.Notify();
+  EXPECT_TRUE(Waits(1, Nothing));
+  MutexLock lock(&mutex_);
   EXPECT_TRUE(begins_.back());
 }
 
