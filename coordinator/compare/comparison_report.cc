@@ -94,8 +94,8 @@ std::string Aligned(const std::vector<Row>& rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
       const auto width = static_cast<int>(widths[i]);
-      absl::StrAppend(&line, i == 0 ? "" : "  ");
-      absl::StrAppendFormat(&line, i < 2 ? "%-*s" : "%*s", width, row[i]);
+      const int signed_width = i < 2 ? -width : width;  // names to the left, numbers to the right
+      absl::StrAppendFormat(&line, "%s%*s", i == 0 ? "" : "  ", signed_width, row[i]);
     }
     absl::StrAppend(&text, line, "\n");
   }
