@@ -436,10 +436,33 @@ TEST(DownpourJobTest, TheSlowestOfThoseThatHoldBlocksIsTold) {
   EXPECT_EQ(reply.least(), 6u) << "it has not begun yet";
   ASSERT_OK_AND_ASSIGN(reply, job.TellClock(1, ToldOf(9, true)));
   EXPECT_EQ(reply.clock(), 6u);
-  // The next life of the replica begins anew.
+  // The next life of the replica begins anew, and so do the numbers of its calls.
   replicas.Lose(1);
   replicas.Add(1);
   EXPECT_EQ(clock_of(1), std::nullopt);
+  ClockRequest first = ToldOf(0, true);
+  first.set_call(1);
+  ASSERT_OK_AND_ASSIGN(reply, job.TellClock(1, first));
+  EXPECT_EQ(reply.clock(), 6u);
+}
+
+TEST(DownpourJobTest, AfterANewStartOnlyThoseThatHoldBlocksHaveToTell) {
+  testing::ReplayedState state;
+  DownpourOptions options = FourBlocks(8);
+  options.staleness_bound = 1;
+  const JobWriter writer = state.Begun(DOWNPOUR).job_writer();
+  DownpourJob job(options, writer);
+  Replicas replicas(&job);
+  for (const uint32_t worker : {0, 1, 2}) {
+    replicas.Add(worker);
+  }
+  ASSERT_TRUE(replicas.Ask(0).has_train());
+  ASSERT_TRUE(replicas.Ask(1).has_train());
+  DownpourJob next(options, writer);
+  ASSERT_OK_AND_ASSIGN(ClockReply reply, next.TellClock(0, ToldOf(7)));
+  EXPECT_FALSE(reply.has_least());
+  ASSERT_OK_AND_ASSIGN(reply, next.TellClock(1, ToldOf(6)));
+  EXPECT_EQ(reply.least(), 6u);
 }
 
 TEST(DownpourJobTest, WithoutABoundThatIsWaitedForNobodyTellsHisClock) {
