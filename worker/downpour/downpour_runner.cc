@@ -80,10 +80,7 @@ absl::StatusOr<bool> DownpourRunner::AwaitSlower() {
   }
   // Meanwhile a shard that is started anew gets what it has not of this replica.
   return bound_->Await(ledger_.last() + (in_flight_.has_value() ? 1 : 0), [this]() -> absl::Status {
-    RETURN_IF_ERROR(CollectPush(/*wait=*/false));
-    if (!in_flight_.has_value() && client_->away().has_value()) {
-      RETURN_IF_ERROR(calls_.LookForShards());
-    }
+    RETURN_IF_ERROR(LookAfterPushes());
     TakeAcknowledged();
     return absl::OkStatus();
   });
@@ -416,9 +413,14 @@ absl::Status DownpourRunner::Idle() {
   if (!client_->away().has_value()) {
     return absl::OkStatus();
   }
+  return LookAfterPushes();
+}
+
+absl::Status DownpourRunner::LookAfterPushes() {
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
   // A push that is under way looks for shards itself.
-  return in_flight_.has_value() ? absl::OkStatus() : calls_.LookForShards();
+  return in_flight_.has_value() || !client_->away().has_value() ? absl::OkStatus()
+                                                                : calls_.LookForShards();
 }
 
 std::vector<DonePart> DownpourRunner::TakeDone() {

@@ -178,6 +178,8 @@ class DownpourRunner {
   // Takes the result of the push in flight, if any; waits for it if `wait`.
   absl::Status CollectPush(bool wait);
   absl::Status FinishPush(Pushed pushed);
+  // Waits for nothing: takes a push that is over, and a shard that is back gets what it has not.
+  absl::Status LookAfterPushes();
   // Of pushes that all shards have acknowledged, the blocks are done.
   void TakeAcknowledged();
 
