@@ -281,4 +281,9 @@ Optimizer WithoutDecay(const Optimizer& optimizer) {
 
 double RateOf(const Optimizer& optimizer) { return NumberOf(KindMessage(optimizer), "rate"); }
 
+void SetRate(double rate, Optimizer* optimizer) {
+  Message* const kind = MutableKindMessage(optimizer);
+  kind->GetReflection()->SetDouble(kind, &FieldOf(*kind, "rate"), rate);
+}
+
 }  // namespace monsoon

@@ -84,5 +84,6 @@ const char* StateBegunElsewhere(const Optimizer& optimizer);
 
 // Of a kind that is set.
 double RateOf(const Optimizer& optimizer);
+void SetRate(double rate, Optimizer* optimizer);
 
 }  // namespace monsoon
