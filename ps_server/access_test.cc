@@ -120,6 +120,7 @@ TEST_F(SecuredShardTest, WhatIsTheCoordinatorsNobodyElseMayAskFor) {
         control->CloseSession(session, UINT64_MAX).status(),
         control->Checkpoint(CheckpointRequest()).status(),
         control->ReduceRate(ReduceRateRequest()).status(),
+        control->Adopt(AdoptRequest()).status(),
         control->Vector(vector).status(),
     };
     for (const absl::Status& status : refused) {

@@ -210,6 +210,54 @@ TEST_F(WriteTest, ASealHasTheChecksumOfEachSlice) {
   }
 }
 
+// Of a job whose shards only store.
+TEST_F(WriteTest, ASessionsWriteNamesItAndIsSealedOverAllSlots) {
+  options_.read_only = false;
+  options_.worker = 4;
+  options_.incarnation = 2;
+  options_.shard_epochs = {1, 1};
+  ASSERT_OK_AND_ASSIGN(client_, ParameterClient::Create(options_));
+  const auto expect_session = [](const WriteRequest& request) {
+    EXPECT_EQ(request.job(), "");
+    EXPECT_EQ(request.session().job(), "lenet-2");
+    EXPECT_EQ(request.session().job_term(), 77u);
+    EXPECT_EQ(request.session().worker(), 4u);
+    EXPECT_EQ(request.session().incarnation(), 2u);
+    EXPECT_EQ(request.layout_hash(), 12345u);
+    EXPECT_EQ(request.writer(), 9u);
+  };
+  ASSERT_OK(client_->WriteState(2, values_, /*version=*/33, /*write=*/9));
+  const auto writes = Received();
+  for (const std::vector<ReceivedWrite>& shard : writes) {
+    EXPECT_GT(shard.size(), 1u);
+    for (const ReceivedWrite& write : shard) {
+      expect_session(write.request);
+      EXPECT_EQ(write.request.slot(), 2u);
+      EXPECT_TRUE(write.request.set_version());
+      EXPECT_FALSE(write.request.has_seal());
+      for (const FetchRecord& record : write.request.record()) {
+        EXPECT_EQ(record.version(), 33u);
+      }
+    }
+  }
+  Vector state(values_.rbegin(), values_.rend());
+  ASSERT_OK(client_->SealState({{values_, state}}, 9));
+  const auto seals = Received();
+  for (uint32_t shard = 0; shard < kShards; ++shard) {
+    ASSERT_EQ(seals[shard].size(), 1u);
+    expect_session(seals[shard][0].request);
+    EXPECT_EQ(seals[shard][0].request.record_size(), 0);
+    const Slice slice = options_.map.shard(shard);
+    Xxh3 hash;
+    hash.Add(std::as_bytes(std::span(values_).subspan(slice.begin, slice.size())));
+    hash.Add(std::as_bytes(std::span(state).subspan(slice.begin, slice.size())));
+    EXPECT_EQ(seals[shard][0].request.seal().checksum(), hash.Digest());
+  }
+  // Nothing of it stays for an ordinary write.
+  ASSERT_OK(client_->Write(values_));
+  EXPECT_FALSE(Received()[0][0].request.has_session());
+}
+
 TEST_F(WriteTest, WhatCannotBeRightIsNotSent) {
   ParameterClient::WriteOptions options;
   options.versions = {{1}};

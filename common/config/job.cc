@@ -31,6 +31,7 @@
 #include "common/optimizer/optimizer_kinds.h"
 #include "common/settings/number_rule.h"
 #include "proto/downpour.pb.h"
+#include "proto/synchronous.pb.h"
 
 namespace monsoon {
 namespace {
@@ -252,6 +253,9 @@ std::string MemoryParts(const Job& job) {
   if (job.downpour().fetch_changes() != FLOAT32) {
     absl::StrAppend(&parts, ", a public copy and its changes");
   }
+  if (ShardsOnlyStore(job)) {
+    absl::StrAppend(&parts, ", and room for both once more");
+  }
   if (job.model().table_size() > 0) {
     absl::StrAppend(&parts, ", rows of tables and their sums");
   }
@@ -322,6 +326,10 @@ int FloatsBesideOptimizer(const Downpour& downpour) {
          (downpour.fetch_changes() != FLOAT32 ? kFloatsOfChanges : 0);
 }
 
+bool ShardsOnlyStore(const Job& job) {
+  return job.has_synchronous() && job.synchronous().reduce() != Synchronous::SHARDS;
+}
+
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const auto pairs = sandblaster.algorithm() == Sandblaster::LBFGS
                          ? static_cast<uint32_t>(NumberOrUnset(sandblaster, "history"))
@@ -331,8 +339,10 @@ uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
 }
 
 uint64_t ShardBytes(const Job& job, uint64_t floats) {
-  uint64_t copies = 1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()) +
-                                              FloatsBesideOptimizer(job.downpour()));
+  const uint64_t stored =
+      1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
+  uint64_t copies = stored + static_cast<uint64_t>(FloatsBesideOptimizer(job.downpour()));
+  copies += ShardsOnlyStore(job) ? stored : 0;
   copies += job.checkpoint().keep_best() != NO_TEST_METRIC ? 1 : 0;  // what is tested
   uint64_t sums = 0;
   if (job.has_sandblaster()) {

@@ -75,13 +75,17 @@ void FillJobDefaults(Job* job);
 // most 2 with fetch_changes for the public copy and the changes that are kept.
 int FloatsBesideOptimizer(const Downpour& downpour);
 
+// Whether the workers have the optimizer and write its state and the parameters to the shards,
+// which have room for that beside what they hold (CreateShardJobRequest.store_only).
+bool ShardsOnlyStore(const Job& job);
+
 // Vectors beside the parameters that a Sandblaster job keeps on the shards at
 // most: L-BFGS's pairs, and those of an iteration.
 uint32_t SandblasterVectors(const Sandblaster& sandblaster);
 
 // Bytes that a shard needs for its slice of `floats` floats (a multiple of 16):
-// parameters, optimizer state, sums of rounds, for Sandblaster vectors and exact sums, and
-// what it keeps for each stripe and the job.
+// parameters, optimizer state, both once more where shards only store, sums of rounds, for
+// Sandblaster vectors and exact sums, and what it keeps for each stripe and the job.
 uint64_t ShardBytes(const Job& job, uint64_t floats);
 
 // The same for each shard of `map`, tables of the model included. InvalidArgument names a table

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "proto/synchronous.pb.h"
 
 namespace monsoon {
 namespace {
@@ -348,6 +349,31 @@ TEST_F(OnCluster, TheSumOfARoundCounts) {
   EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("(parameters, optimizer state, sums of rounds)")));
+  dense->set_units(60);
+  EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
+}
+
+TEST_F(OnCluster, WhereShardsOnlyStoreTheyHaveRoomForAllOnceMore) {
+  const uint64_t without = ShardBytes(job_, 131072);
+  for (const auto reduce : {Synchronous::AUTO, Synchronous::RING, Synchronous::NAIVE}) {
+    job_.mutable_synchronous()->set_reduce(reduce);
+    EXPECT_TRUE(ShardsOnlyStore(job_));
+    EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 8);  // with momentum
+  }
+  job_.mutable_synchronous()->set_reduce(Synchronous::SHARDS);
+  EXPECT_FALSE(ShardsOnlyStore(job_));
+  EXPECT_EQ(ShardBytes(job_, 131072), without);
+  job_.mutable_synchronous()->set_reduce(Synchronous::RING);
+  cluster_.mutable_ps(0)->set_memory_limit_mib(1);
+  job_.mutable_model()->clear_layer();
+  job_.mutable_model()->clear_input_shape();
+  job_.mutable_model()->add_input_shape(1024);
+  Dense* const dense = job_.mutable_model()->add_layer()->mutable_dense();
+  dense->set_no_bias(true);
+  dense->set_units(64);  // 16 bytes each with momentum: 1 MiB, and what is beside
+  EXPECT_THAT(ValidateJobOnCluster(job_, cluster_),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("(parameters, optimizer state, and room for both once more)")));
   dense->set_units(60);
   EXPECT_OK(ValidateJobOnCluster(job_, cluster_));
 }

@@ -54,13 +54,16 @@ constexpr AccessRow kTable[] = {
     {"/monsoon.ParameterServer/CloseSession", {y, n, n, n, n, n}},
     {"/monsoon.ParameterServer/Checkpoint", {y, n, n, n, n, n}},
     {"/monsoon.ParameterServer/ReduceRate", {y, n, n, n, n, n}},
+    {"/monsoon.ParameterServer/Adopt", {y, n, n, n, n, n}},
     {"/monsoon.ParameterServer/Vector", {y, n, n, n, n, n}},
     {"/monsoon.ParameterServer/Data", {n, n, y, y, y, n}},
     {"/monsoon.Worker/Ping", {y, y, y, y, y, n}},
     {"/grpc.health.v1.Health/Check", {y, y, y, y, y, n}},
     {"frame push", {n, n, y, n, n, n}},
     {"frame fetch", {n, n, y, y, y, n}},
-    // Initial parameters: of a program that is a worker, or of `submit --init`.
+    // Initial parameters: of a program that is a worker, or of `submit --init`. With a session it
+    // is
+    // that one's worker's alone (ps_server/server/session_guard.h).
     {"frame write", {n, n, y, y, n, n}},
     {"frame contribute", {n, n, y, n, n, n}},
     {"frame marks", {n, n, y, n, n, n}},
@@ -145,7 +148,8 @@ const std::string* JobOf(const DataHeader& request) {
     case DataHeader::kFetch:
       return &request.fetch().session().job();
     case DataHeader::kWrite:
-      return &request.write().job();
+      return request.write().has_session() ? &request.write().session().job()
+                                           : &request.write().job();
     case DataHeader::kContribute:
       return &request.contribute().session().job();
     case DataHeader::kMarks:

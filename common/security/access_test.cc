@@ -160,9 +160,23 @@ TEST(AccessTest, WhoIsThereForOneJobSendsFramesOfItAlone) {
   }
 }
 
+// By its session's job a write is served, whatever job it names beside that.
+TEST(AccessTest, AWriteOfASessionIsOfItsJob) {
+  Caller bound = Member(Role::kWorker);
+  bound.member->identity.job = "lenet-1";
+  DataHeader header;
+  header.mutable_write()->set_job("lenet-1");
+  EXPECT_TRUE(CheckFrame(bound, header).ok());
+  header.mutable_write()->mutable_session()->set_job("lenet-2");
+  EXPECT_TRUE(absl::IsPermissionDenied(CheckFrame(bound, header)));
+  header.mutable_write()->set_job("lenet-2");
+  header.mutable_write()->mutable_session()->set_job("lenet-1");
+  EXPECT_TRUE(CheckFrame(bound, header).ok());
+}
+
 TEST(AccessTest, WhatChangesAJobIsTheCoordinatorsOrAnOperatorsAlone) {
   for (const char* method : {"CreateJob", "DeleteJob", "RestoreJob", "OpenSession", "CloseSession",
-                             "Vector", "ReduceRate", "Checkpoint"}) {
+                             "Vector", "ReduceRate", "Adopt", "Checkpoint"}) {
     for (const Role role : {Role::kPs, Role::kWorker, Role::kOperator, Role::kViewer}) {
       EXPECT_FALSE(CheckCall(Member(role), absl::StrCat("/monsoon.ParameterServer/", method)).ok())
           << method;

@@ -265,6 +265,9 @@ class CoreHarness {
               std::max(shard.reductions[command.job], command.reduce.reductions());
         }
         return shard.rate_error;
+      case ShardCommand::Kind::kAdopt:
+        EXPECT_TRUE(shard.jobs.contains(command.job));
+        return absl::OkStatus();
     }
     return absl::InternalError("unknown command");
   }

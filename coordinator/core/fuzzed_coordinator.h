@@ -373,9 +373,7 @@ class FuzzedCoordinator {
         break;
       case ShardCommand::Kind::kRestoreJob:
         answer.status = shard.Restore(command.restore);
-        if (answer.status.ok()) {
-          answer.restored = shard.restored;
-        }
+        answer.restored = answer.status.ok() ? shard.restored : RestoreShardJobReply();
         break;
       case ShardCommand::Kind::kCheckpoint:
         if (shard.jobs.contains(command.job)) {
@@ -388,6 +386,7 @@ class FuzzedCoordinator {
       case ShardCommand::Kind::kReduceRate:
         shard.reductions[command.job] = command.reduce.reductions();
         break;
+      case ShardCommand::Kind::kAdopt:
       case ShardCommand::Kind::kOpenSession:
       case ShardCommand::Kind::kCloseSession:
         break;

@@ -25,6 +25,7 @@ struct ShardCommand {
     kCheckpoint,
     kRestoreJob,
     kReduceRate,
+    kAdopt,
   };
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
@@ -42,7 +43,8 @@ struct ShardCommand {
   CheckpointRequest checkpoint;    // kCheckpoint
   RestoreShardJobRequest restore;  // kRestoreJob
   ReduceRateRequest reduce;        // kReduceRate
-  uint64_t shard_epoch = 0;        // kRestoreJob, kReduceRate: the life of the shard that it is for
+  AdoptRequest adopt;              // kAdopt
+  uint64_t shard_epoch = 0;  // kRestoreJob, kReduceRate, kAdopt: the shard's life that it is for
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.
   bool replace = false;

@@ -65,6 +65,10 @@ class ControlGateway : public ShardGateway {
   absl::Status ReduceRate(const ReduceRateRequest& request) override {
     return session_->ReduceRate(request).status();
   }
+  absl::Status Adopt(const AdoptRequest& request) override {
+    // It copies the whole slice.
+    return job_->Adopt(request).status();
+  }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return job_->Vector(request);
   }
@@ -134,6 +138,9 @@ ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
       break;
     case ShardCommand::Kind::kReduceRate:
       answer.status = shard->ReduceRate(command.reduce);
+      break;
+    case ShardCommand::Kind::kAdopt:
+      answer.status = shard->Adopt(command.adopt);
       break;
     case ShardCommand::Kind::kRestoreJob:
       answer.status = Take(shard->RestoreJob(command.restore), &answer.restored);

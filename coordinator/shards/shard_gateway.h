@@ -51,6 +51,10 @@ class ShardGateway {
   // Begins to write a generation; GetStatus tells when it is on the disk.
   virtual absl::Status Checkpoint(const CheckpointRequest& request) = 0;
   virtual absl::Status ReduceRate(const ReduceRateRequest& request) = 0;
+  // FAILED_PRECONDITION where what it is to adopt is not there whole.
+  virtual absl::Status Adopt(const AdoptRequest&) {
+    return absl::UnimplementedError("this shard adopts no write");
+  }
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request) = 0;
 };
 
@@ -58,7 +62,7 @@ struct ShardGatewayOptions {
   std::string address;
   std::string cluster;
   // Of GetStatus, of the session calls, Checkpoint and ReduceRate, and of CreateJob, RestoreJob,
-  // DeleteJob and Vector.
+  // DeleteJob, Adopt and Vector.
   absl::Duration status_deadline;
   absl::Duration session_deadline;
   absl::Duration job_deadline;

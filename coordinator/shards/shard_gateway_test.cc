@@ -97,5 +97,36 @@ TEST(CarryOutTest, ASessionIsOpenedAsItsMembers) {
   EXPECT_EQ(heard.member().SerializeAsString(), command.member.SerializeAsString());
 }
 
+TEST(CarryOutTest, AWriteIsAdoptedAsOrdered) {
+  AdoptRequest heard;
+  CallTable calls;
+  calls.AddBytes("/monsoon.ParameterServer/Adopt",
+                 [&](const Caller&, absl::string_view request) -> absl::StatusOr<std::string> {
+                   EXPECT_TRUE(heard.ParseFromString(std::string(request)));
+                   if (heard.write() > 3) {
+                     return absl::FailedPreconditionError("write 4 is not here whole");
+                   }
+                   return AdoptReply().SerializeAsString();
+                 });
+  ASSERT_OK_AND_ASSIGN(const auto server,
+                       RpcServer::Start({.address = "127.0.0.1:0"}, std::move(calls), nullptr));
+  const auto gateway = MakeShardGateway({.address = server->address(),
+                                         .cluster = "test",
+                                         .status_deadline = absl::Seconds(20),
+                                         .session_deadline = absl::Seconds(20),
+                                         .job_deadline = absl::Seconds(20)});
+  ShardCommand command;
+  command.kind = ShardCommand::Kind::kAdopt;
+  command.adopt.set_job("lenet-1");
+  command.adopt.set_job_term(2);
+  command.adopt.set_term(5);
+  command.adopt.set_write(3);
+  EXPECT_OK(CarryOut(command, gateway.get()).status);
+  EXPECT_EQ(heard.SerializeAsString(), command.adopt.SerializeAsString());
+  command.adopt.set_write(4);
+  EXPECT_THAT(CarryOut(command, gateway.get()).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not here whole")));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -227,6 +227,8 @@ absl::Status CheckpointKeeper::Delete(const std::string& name, uint64_t job_term
 absl::Status CheckpointKeeper::Flush(absl::Duration grace) {
   MutexLock lock(&mutex_);
   for (auto& [key, job] : jobs_) {
+    // Nothing is applied to a slice that only stores: what it adopts is no reason for a generation
+    // which nobody has ordered, since the order's context says where its parameters stand.
     const bool newer = job.slice->figures()->applied() != job.parts.applied();
     if (job.order.generation() == 0 || job.deleted || job.slice->given_up() || !newer) {
       continue;

@@ -11,6 +11,7 @@
 #include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
 #include "common/transport/frame/protocol.h"
+#include "ps_server/shard/spare_room.h"
 #include "ps_server/vector/named_vectors.h"
 
 namespace monsoon {
@@ -182,6 +183,8 @@ absl::StatusOr<WrittenPart> WritePart(Storage* storage, const std::string& state
   PartWriter* const writer = created->get();
   WrittenPart part;
   const auto write = [&](std::span<float> copy) {
+    // All stripes are of one write, though the disk is written between them.
+    const SpareRoom::CutScope one_write(job.spare());
     return WriteStripes(job, order, vectors, go_on, copy, writer, &part.stripes);
   };
   if (order.context().to_be_tested()) {

@@ -180,10 +180,12 @@ absl::StatusOr<Answer> TakePassAnswer(const DataHeader& header) {
                             : absl::StatusOr<Answer>(Answer::kDone);
 }
 
-absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header) {
-  MONSOON_FAIL_POINT("initial.half_written");
+absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header, bool has_session) {
+  if (!has_session) {
+    MONSOON_FAIL_POINT("initial.half_written");
+  }
   if (header.has_error()) {
-    return ToStatus(header.error(), /*has_session=*/false);
+    return ToStatus(header.error(), has_session);
   }
   if (!header.has_write_reply()) {
     return absl::InternalError("the answer to a write is of another kind");

@@ -51,8 +51,9 @@ absl::StatusOr<Answer> TakeContributeAnswer(const DataHeader& header,
 
 // The answer to a session that passes, errors included.
 absl::StatusOr<Answer> TakePassAnswer(const DataHeader& header);
-// The answer to one frame of a write or of a seal, errors included.
-absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header);
+// The answer to one frame of a write or of a seal, errors included. `has_session`: it is a
+// session's, to the spare room.
+absl::StatusOr<Answer> TakeWriteAnswer(const DataHeader& header, bool has_session);
 
 // What a fetch fills, frame by frame.
 struct FetchTarget {

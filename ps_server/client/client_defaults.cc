@@ -36,6 +36,18 @@ absl::Status ParameterClient::Seal(std::span<const float>, uint64_t) {
   return absl::UnimplementedError("this parameter client seals nothing");
 }
 
+absl::Status ParameterClient::FetchState(uint32_t, std::span<float>, FetchMarks*, FetchStats*) {
+  return absl::UnimplementedError("this parameter client fetches no optimizer's state");
+}
+
+absl::Status ParameterClient::WriteState(uint32_t, std::span<const float>, uint64_t, uint64_t) {
+  return absl::UnimplementedError("this parameter client writes no optimizer's state");
+}
+
+absl::Status ParameterClient::SealState(std::span<const std::span<const float>>, uint64_t) {
+  return absl::UnimplementedError("this parameter client seals no optimizer's state");
+}
+
 absl::StatusOr<ParameterClient::ContributeResult> ParameterClient::Contribute(
     uint64_t, uint32_t, std::span<const float>) {
   return absl::UnimplementedError("this parameter client takes no contributions");

@@ -20,6 +20,7 @@
 #include "ps_server/client/client_transport.h"
 #include "ps_server/client/kept_rows.h"
 #include "ps_server/client/mapped_parameters.h"
+#include "ps_server/client/plain_push.h"
 #include "ps_server/client/push_encoder.h"
 #include "ps_server/client/push_keeper.h"
 #include "ps_server/client/requests.h"
@@ -86,6 +87,15 @@ class ShardedParameterClient final : public ParameterClient {
     return FetchAll({.vector = name}, vector, /*marks=*/nullptr, stats);
   }
 
+  absl::Status FetchState(uint32_t slot, std::span<float> values, FetchMarks* marks,
+                          FetchStats* stats) override {
+    CHECK_EQ(values.size(), options_.map.size());
+    if (options_.halves) {
+      return absl::InvalidArgumentError("a fetch of the optimizer's state in half precision");
+    }
+    return FetchAll({.slot = slot}, values, marks, stats);
+  }
+
   bool FetchMapped(std::span<float> parameters, FetchMarks* marks, FetchStats* stats) override {
     if (options_.fetch_format != FLOAT32 || changes() || !options_.fragments.whole() ||
         cancelled_ || away().has_value()) {
@@ -150,18 +160,9 @@ class ShardedParameterClient final : public ParameterClient {
     CHECK(!options_.read_only);
     RETURN_IF_ERROR(CheckFinite(gradient, "gradient"));
     MutexLock lock(&push_mutex_);
-    ContributeResult result;
-    const auto handler = [&result](uint32_t, const DataHeader& header, ChunkCursor*) {
-      return TakeContributeAnswer(header, &result);
-    };
-    ExchangeCounts counts;
-    RETURN_IF_ERROR(RunExchange(Context(/*any_order=*/true),
-                                push_requests_.Contribute(evaluation, contribution, gradient),
-                                push_transport_.get(), handler, &counts));
-    result.rpcs = counts.frames;
-    result.retries = counts.retries;
-    result.bytes = counts.bytes;
-    return result;
+    return RunContribution(Context(/*any_order=*/true),
+                           push_requests_.Contribute(evaluation, contribution, gradient),
+                           push_transport_.get());
   }
 
   absl::Status Write(std::span<const float> values, const WriteOptions& options) override {
@@ -172,6 +173,21 @@ class ShardedParameterClient final : public ParameterClient {
     RETURN_IF_ERROR(CheckFinite(values, options.slot == 0 ? "parameter" : "optimizer's state"));
     MutexLock lock(&push_mutex_);
     return RunWrite(push_requests_.Write(values, options));
+  }
+
+  absl::Status WriteState(uint32_t slot, std::span<const float> values, uint64_t version,
+                          uint64_t write) override {
+    CHECK_EQ(values.size(), options_.map.size());
+    CHECK(!options_.read_only);
+    RETURN_IF_ERROR(CheckFinite(values, slot == 0 ? "parameter" : "optimizer's state"));
+    MutexLock lock(&push_mutex_);
+    return RunWrite(push_requests_.WriteState(slot, values, version, write), /*has_session=*/true);
+  }
+
+  absl::Status SealState(std::span<const std::span<const float>> slots, uint64_t write) override {
+    CHECK(!options_.read_only);
+    MutexLock lock(&push_mutex_);
+    return RunWrite(push_requests_.SealState(slots, write), /*has_session=*/true);
   }
 
   absl::Status WriteRows(const RowWrite& rows, const WriteOptions& options) override {
@@ -272,13 +288,14 @@ class ShardedParameterClient final : public ParameterClient {
     }
   }
 
-  absl::Status RunWrite(const RequestMaker::ShardRequests& requests)
+  absl::Status RunWrite(const RequestMaker::ShardRequests& requests, bool has_session = false)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(push_mutex_) {
     ExchangeCounts counts;
-    return RunExchange(
-        Context(/*any_order=*/true), requests, push_transport_.get(),
-        [](uint32_t, const DataHeader& header, ChunkCursor*) { return TakeWriteAnswer(header); },
-        &counts);
+    const auto handler = [&](uint32_t, const DataHeader& header, ChunkCursor*) {
+      return TakeWriteAnswer(header, has_session);
+    };
+    return RunExchange(Context(/*any_order=*/true), requests, push_transport_.get(), handler,
+                       &counts);
   }
 
   void Encode(uint64_t sequence, const GradientView& gradient)
@@ -308,34 +325,13 @@ class ShardedParameterClient final : public ParameterClient {
       keeper_->SetRows(std::move(rows));
       return keeper_->Push(base, gradient.owner, target);
     }
-    PushResult result;
-    result.sequence = next_sequence_;
-    Encode(result.sequence, gradient);
-    const auto handler = [&, encoder = &encoder_](uint32_t shard, const DataHeader& header,
-                                                  ChunkCursor* payload) -> absl::StatusOr<Answer> {
-      ASSIGN_OR_RETURN(const Answer answer,
-                       TakePushAnswer(shard, header, options_.fragments, encoder, &result));
-      if (answer == Answer::kDone && target != nullptr && header.push_reply().has_fetch()) {
-        return TakeFetchReply(shard, header.push_reply().fetch(), payload, target);
-      }
-      return answer;
-    };
-    ExchangeCounts counts;
-    // A shard takes records as the push's only after its rows.
-    const absl::Status exchanged =
-        RunExchange(Context(/*any_order=*/rows.empty()),
-                    push_requests_.Push(encoder_, base, next_sequence_, target != nullptr, rows),
-                    push_transport_.get(), handler, &counts);
-    if (absl::IsInvalidArgument(exchanged)) {
-      // Other shards may have applied it: its sequence must not be used again, as
-      // for a gradient that never left.
-      return absl::InternalError(exchanged.message());
-    }
-    RETURN_IF_ERROR(exchanged);
+    Encode(next_sequence_, gradient);
+    ASSIGN_OR_RETURN(
+        const PushResult result,
+        RunPlainPush(Context(), options_.fragments,
+                     {.sequence = next_sequence_, .base = &base, .rows = rows, .target = target},
+                     &push_requests_, &encoder_, push_transport_.get()));
     ++next_sequence_;
-    result.rpcs = counts.frames;
-    result.retries = counts.retries;
-    result.bytes = counts.bytes;
     return result;
   }
 
@@ -344,6 +340,8 @@ class ShardedParameterClient final : public ParameterClient {
     WireFormat format = FLOAT32;
     std::optional<uint32_t> fragment = {};  // its stripes alone
     bool changes = false;                   // of the public copy
+    // Of the optimizer's state; 0: the parameters, but by messages alone.
+    std::optional<uint32_t> slot = {};
   };
   absl::Status FetchAll(const What& what, std::span<float> parameters, FetchMarks* marks,
                         FetchStats* stats) {
@@ -364,11 +362,12 @@ class ShardedParameterClient final : public ParameterClient {
         return TakeFetchAnswer(shard, header, payload, {!options_.read_only, keeps}, wait, &target);
       };
       for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-        const FetchRequest& whole = fetch_requests_.WholeFetch(shard, what.vector, what.format);
+        const FetchRequest& whole =
+            fetch_requests_.WholeFetch(shard, what.vector, what.format, what.slot.value_or(0));
         if (what.fragment.has_value()) {
           left_[shard] = options_.fragments.StripesOf(*what.fragment, shard);
         } else {
-          ReadShared(whole, shard, what.changes, &target);
+          ReadShared(whole, shard, what.changes || what.slot.has_value(), &target);
         }
       }
       PublicView* const view = what.changes ? &fetching_.view.value() : nullptr;
@@ -406,10 +405,10 @@ class ShardedParameterClient final : public ParameterClient {
   // Reads what it can from the shard's memory; left_[shard] becomes what must be
   // asked for. In a lossy format all is: what a fetch gives does not depend on
   // where the shard is.
-  void ReadShared(const FetchRequest& whole, uint32_t shard, bool changes, FetchTarget* target)
+  void ReadShared(const FetchRequest& whole, uint32_t shard, bool by_messages, FetchTarget* target)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     std::vector<uint32_t>& left = left_[shard];
-    if (changes || reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 ||
+    if (by_messages || reader_ == nullptr || !whole.vector().empty() || whole.format() != FLOAT32 ||
         options_.halves || cancelled_) {
       left.resize(options_.map.stripes(shard));
       std::iota(left.begin(), left.end(), 0u);
@@ -434,7 +433,8 @@ class ShardedParameterClient final : public ParameterClient {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(fetch_mutex_) {
     FetchTarget target = FetchTarget::Of(options_, FLOAT32, parameters, marks);
     for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
-      ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, /*changes=*/false, &target);
+      ReadShared(fetch_requests_.WholeFetch(shard, "", FLOAT32), shard, /*by_messages=*/false,
+                 &target);
       if (!left_[shard].empty()) {
         return false;
       }

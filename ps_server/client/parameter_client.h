@@ -303,6 +303,31 @@ class ParameterClient {
   // has taken over.
   virtual absl::Status Seal(std::span<const float> parameters, uint64_t writer);
 
+  // ---- of a job whose shards only store (CreateShardJobRequest.store_only) ----
+  //
+  // FetchState is a fetch, WriteState and SealState are pushes: that is what they exclude, and what
+  // may go on meanwhile in another thread.
+
+  // Reads a slot of the optimizer's state as it is in memory, or for slot 0 the parameters, in
+  // FLOAT32 and by messages alone: values.size() is map.size(). Errors as those of Fetch;
+  // InvalidArgument where the optimizer has not so many slots, and with options.halves. `marks` and
+  // `stats` may be null.
+  virtual absl::Status FetchState(uint32_t slot, std::span<float> values, FetchMarks* marks,
+                                  FetchStats* stats);
+  // Writes a slot (0: the parameters; map.size() floats, of which the padding is zero) to the
+  // shards' spare room, as part of the session's write of that number. All stripes are to have
+  // `version`. Nothing changes that can be read before the write is sealed and the coordinator has
+  // it adopted. Safe to repeat, also after an error. A number higher than those before begins
+  // anew; FAILED_PRECONDITION with both numbers for a lower one. Else errors as those of Push, and
+  // InvalidArgument as from Write.
+  virtual absl::Status WriteState(uint32_t slot, std::span<const float> values, uint64_t version,
+                                  uint64_t write);
+  // Ends that write on all shards: each compares what it has with the checksum of `slots`: the
+  // parameters and then each slot of the optimizer's state, map.size() floats each. Safe to repeat,
+  // also after an error. FAILED_PRECONDITION names the shard and what it lacks (write again), or
+  // the later write that is there.
+  virtual absl::Status SealState(std::span<const std::span<const float>> slots, uint64_t write);
+
   // Per shard what carries its frames and why: "shared memory", "gRPC (the peer
   // is on another host)"; "" before the first call. Logged when it is chosen.
   // Thread safe.

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/xxh3.h"
 #include "common/transport/frame/frame_codec.h"
 
@@ -300,11 +301,36 @@ const RequestMaker::ShardRequests& RequestMaker::Seal(std::span<const float> par
   return requests_;
 }
 
-const RequestMaker::ShardRequests& RequestMaker::Write(
-    std::span<const float> values, const ParameterClient::WriteOptions& options) {
-  WriteRequest* write = BeginWrite(options.writer);
-  write->set_slot(options.slot);
-  write->set_set_version(!options.versions.empty());
+WriteRequest* RequestMaker::BeginStateWrite(uint64_t number) {
+  Begin();
+  WriteRequest* write = header_.mutable_write();
+  write->Clear();
+  FillSession(options_, write->mutable_session());
+  write->set_layout_hash(options_.layout_hash);
+  write->set_writer(number);
+  return write;
+}
+
+const RequestMaker::ShardRequests& RequestMaker::SealState(
+    std::span<const std::span<const float>> slots, uint64_t number) {
+  WriteRequest* write = BeginStateWrite(number);
+  for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
+    const Slice slice = options_.map.shard(shard);
+    Xxh3 hash;
+    for (const std::span<const float> values : slots) {
+      CHECK_EQ(values.size(), options_.map.size());
+      hash.Add(std::as_bytes(values.subspan(slice.begin, slice.size())));
+    }
+    write->mutable_seal()->set_checksum(hash.Digest());
+    Add(shard, {});
+  }
+  return requests_;
+}
+
+template <typename VersionOf>
+const RequestMaker::ShardRequests& RequestMaker::AddWrite(std::span<const float> values,
+                                                          VersionOf version_of) {
+  WriteRequest* const write = header_.mutable_write();
   for (uint32_t shard = 0; shard < options_.map.shards(); ++shard) {
     const uint64_t stripe_bytes = options_.map.stripe_floats() * sizeof(float);
     ForEachGroup(options_.map, shard, stripe_bytes, [&](const Group& group) {
@@ -313,14 +339,31 @@ const RequestMaker::ShardRequests& RequestMaker::Write(
         FetchRecord* record = write->add_record();
         record->set_stripe(stripe);
         record->set_length(StripeBytes(options_.map, shard, stripe));
-        if (!options.versions.empty()) {
-          record->set_version(options.versions[shard][stripe]);
-        }
+        record->set_version(version_of(shard, stripe));
       }
       Add(shard, Part(values, group));
     });
   }
   return requests_;
+}
+
+const RequestMaker::ShardRequests& RequestMaker::Write(
+    std::span<const float> values, const ParameterClient::WriteOptions& options) {
+  WriteRequest* write = BeginWrite(options.writer);
+  write->set_slot(options.slot);
+  write->set_set_version(!options.versions.empty());
+  return AddWrite(values, [&](uint32_t shard, uint32_t stripe) -> uint64_t {
+    return options.versions.empty() ? 0 : options.versions[shard][stripe];
+  });
+}
+
+const RequestMaker::ShardRequests& RequestMaker::WriteState(uint32_t slot,
+                                                            std::span<const float> values,
+                                                            uint64_t version, uint64_t number) {
+  WriteRequest* write = BeginStateWrite(number);
+  write->set_slot(slot);
+  write->set_set_version(true);
+  return AddWrite(values, [version](uint32_t, uint32_t) { return version; });
 }
 
 const RequestMaker::ShardRequests& RequestMaker::WriteRows(uint32_t table,
@@ -342,10 +385,12 @@ const RequestMaker::ShardRequests& RequestMaker::WriteRows(uint32_t table,
 }
 
 const FetchRequest& RequestMaker::WholeFetch(uint32_t shard, const std::string& vector,
-                                             WireFormat format) {
+                                             WireFormat format, uint32_t slot) {
   whole_[shard].set_vector(vector);
   whole_[shard].set_format(format);
-  whole_[shard].set_after_round(options_.rounds && vector.empty() && !options_.read_only);
+  whole_[shard].set_slot(slot);
+  whole_[shard].set_after_round(options_.rounds && vector.empty() && slot == 0 &&
+                                !options_.read_only);
   return whole_[shard];
 }
 

@@ -98,9 +98,17 @@ class RequestMaker {
   // Seals what `writer` wrote: `parameters` (map.size() floats), a frame a shard.
   const ShardRequests& Seal(std::span<const float> parameters, uint64_t writer);
 
+  // The same of what the session writes to the shards' spare room, as its write `number`: a slot,
+  // of which all stripes are to have `version`; and the seal of all slots.
+  const ShardRequests& WriteState(uint32_t slot, std::span<const float> values, uint64_t version,
+                                  uint64_t number);
+  const ShardRequests& SealState(std::span<const std::span<const float>> slots, uint64_t number);
+
   // A fetch of all stripes of `shard` in `format`; of the parameters if `vector`
-  // is empty. Lives until the next call for that shard.
-  const FetchRequest& WholeFetch(uint32_t shard, const std::string& vector, WireFormat format);
+  // is empty, or of a slot of the optimizer's state, from 1. Lives until the next call for that
+  // shard.
+  const FetchRequest& WholeFetch(uint32_t shard, const std::string& vector, WireFormat format,
+                                 uint32_t slot = 0);
   // Requests for those stripes of each shard ([shard], ascending) of which the
   // last WholeFetch was; neighbours share a frame.
   // `view`: of changes from what it has; null: of parameters.
@@ -112,6 +120,12 @@ class RequestMaker {
   size_t StripesPerFetch(size_t stripes) const;
   // header_'s, of the job, without records.
   WriteRequest* BeginWrite(uint64_t writer);
+  // The same of the session.
+  WriteRequest* BeginStateWrite(uint64_t number);
+  // Frames of header_'s write, as it has been begun; `version_of(shard, stripe)` goes to its
+  // records.
+  template <typename VersionOf>
+  const ShardRequests& AddWrite(std::span<const float> values, VersionOf version_of);
   // header_ with `payload`, as the next frame of `shard`. `keep`: from byte `at` on; null:
   // nowhere.
   void Add(uint32_t shard, std::span<const std::byte> payload,

@@ -73,6 +73,10 @@ class ShardControl {
   // The job's rate is that of so many reductions from now on (PlateauSchedule).
   virtual absl::StatusOr<ReduceRateReply> ReduceRate(const ReduceRateRequest& request);
 
+  // What a session has written whole under that number becomes the slice's (store_only).
+  // FailedPrecondition where it is not there whole.
+  virtual absl::StatusOr<AdoptReply> Adopt(const AdoptRequest& request);
+
   // One operation on a job's vectors, safe to repeat under its op_id. ABORTED:
   // the shard was started anew and has lost them.
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request);

@@ -107,6 +107,10 @@ class GrpcShardControl final : public ShardControl {
     return Call<ReduceRateReply>(&ParameterServer::Stub::ReduceRate, request);
   }
 
+  absl::StatusOr<AdoptReply> Adopt(const AdoptRequest& request) override {
+    return Call<AdoptReply>(&ParameterServer::Stub::Adopt, request);
+  }
+
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return Call<VectorReply>(&ParameterServer::Stub::Vector, request);
   }
@@ -151,6 +155,10 @@ absl::StatusOr<RestoreShardJobReply> ShardControl::RestoreJob(const RestoreShard
 
 absl::StatusOr<ReduceRateReply> ShardControl::ReduceRate(const ReduceRateRequest&) {
   return absl::UnimplementedError("this shard control reduces no rate");
+}
+
+absl::StatusOr<AdoptReply> ShardControl::Adopt(const AdoptRequest&) {
+  return absl::UnimplementedError("this shard control adopts no write");
 }
 
 absl::StatusOr<VectorReply> ShardControl::Vector(const VectorRequest&) {

@@ -93,6 +93,9 @@ CallTable ParameterServerService::Calls() {
       "ReduceRate",
       [this](const ReduceRateRequest& request) { return parts_.shard->ReduceRate(request); },
       &calls);
+  Add<AdoptRequest>(
+      "Adopt", [this](const AdoptRequest& request) { return parts_.shard->Adopt(request); },
+      &calls);
   Add<VectorRequest>(
       "Vector", [this](const VectorRequest& request) { return Vector(request); }, &calls);
   return calls;

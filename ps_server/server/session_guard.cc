@@ -12,6 +12,8 @@ SessionKey* SessionOf(DataHeader* request) {
       return request->mutable_push()->mutable_session();
     case DataHeader::kFetch:
       return request->fetch().read_only() ? nullptr : request->mutable_fetch()->mutable_session();
+    case DataHeader::kWrite:
+      return request->write().has_session() ? request->mutable_write()->mutable_session() : nullptr;
     case DataHeader::kContribute:
       return request->mutable_contribute()->mutable_session();
     case DataHeader::kMarks:

@@ -55,7 +55,7 @@ class SessionGuardTest : public ShardTest {
       check(all.field(i)->name(), &request);
       ++kinds;
     }
-    EXPECT_EQ(kinds, 6);
+    EXPECT_EQ(kinds, 7);
   }
 
   const Caller owner_ = Worker("7", 'a');

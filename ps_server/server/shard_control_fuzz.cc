@@ -11,15 +11,20 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/base/status.h"
+#include "common/base/xxh3.h"
 #include "common/checkpoint/checkpoint.h"
+#include "common/memory/aligned_floats.h"
 #include "common/model/parameter_layout.h"
 #include "common/storage/simulated_storage.h"
 #include "common/testing/fuzz/fuzz_answer.h"
 #include "common/testing/fuzz/fuzz_calls.h"
+#include "common/transport/frame/frame_codec.h"
 #include "proto/optimizer.pb.h"
 #include "ps_server/checkpoint/checkpoint_keeper.h"
 #include "ps_server/checkpoint/kept_parts.h"
@@ -31,6 +36,7 @@ namespace {
 constexpr uint64_t kMemoryBytes = 1 << 20;
 constexpr size_t kMostCalls = 32;
 constexpr char kJob[] = "job-1";
+constexpr size_t kSliceFloats = 64;
 constexpr char kStateDir[] = "/state";
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
@@ -72,7 +78,7 @@ class World {
   }
 
   void Serve(const FuzzCall& call) {
-    switch (call.kind % 10) {
+    switch (call.kind % 11) {
       case 0: {
         auto request = Read(call, RightCreate());
         if (request && call.flag(1)) {
@@ -132,15 +138,27 @@ class World {
         right.set_stripe_count(2);
         auto request = Read(call, right);
         if (request && call.flag(1)) {
-          CreateShardJobRequest create = RightCreate();
-          SetRightHash(&create);
-          request->set_layout_hash(create.layout_hash());
+          request->set_layout_hash(RightHash());
         }
         return Answer(request, [&] { return shard_->Marks(*request).status(); });
       }
-      default:
+      case 9:
         return Restart();
+      default:
+        return Adopt(call);
     }
+  }
+
+  // With the second flag after a session has written it whole.
+  void Adopt(const FuzzCall& call) {
+    AdoptRequest right;
+    right.set_job(kJob);
+    right.set_write(1);
+    const auto request = Read(call, right);
+    if (request && call.flag(1)) {
+      CheckAnswer(WriteWhole(request->write()));
+    }
+    Answer(request, [&] { return shard_->Adopt(*request).status(); });
   }
 
   // All jobs are deleted: nothing is left of them.
@@ -173,6 +191,37 @@ class World {
     request.set_job(job);
     request.set_job_term(job_term);
     return request;
+  }
+
+  static uint64_t RightHash() {
+    CreateShardJobRequest create = RightCreate();
+    SetRightHash(&create);
+    return create.layout_hash();
+  }
+
+  // Zeros, for the parameters and a slot of state, and their seal: of a job that is as RightCreate
+  // says but for what it does with pushes.
+  absl::Status WriteWhole(uint64_t number) {
+    WriteRequest request;
+    *request.mutable_session() = RightSession();
+    request.set_layout_hash(RightHash());
+    request.set_writer(number);
+    const std::vector<float> zeros(2 * kSliceFloats);
+    const ByteChunk slice = std::as_bytes(std::span(zeros).first(kSliceFloats));
+    for (uint32_t stripe = 0; stripe < 2; ++stripe) {
+      request.add_record()->set_stripe(stripe);
+      request.mutable_record(static_cast<int>(stripe))
+          ->set_length(kSliceFloats / 2 * sizeof(float));
+    }
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      request.set_slot(slot);
+      ChunkCursor cursor({&slice, 1});
+      RETURN_IF_ERROR(shard_->Write(request, &cursor, &scratch_).status());
+    }
+    request.clear_record();
+    request.mutable_seal()->set_checksum(Xxh3::Of(std::as_bytes(std::span(zeros))));
+    ChunkCursor nothing({});
+    return shard_->Write(request, &nothing, &scratch_).status();
   }
 
   uint64_t Used() const { return shard_->GetStatus({})->memory_used_bytes(); }
@@ -234,6 +283,7 @@ class World {
     }
   }
 
+  AlignedFloats scratch_{2 * kSliceFloats};
   SimulatedStorage storage_;
   uint64_t epoch_ = 6;
   std::unique_ptr<Shard> shard_;

@@ -63,7 +63,7 @@ class FetchAnswers final : public AnswerSource {
         request_.changes()
             ? job_->fetches()->CopyChanges(request_, next_, end_, floats.get())
             : job_->fetches()->CopyStripes(SessionOf(request_), next_, end_, vector_.get(),
-                                           request_.format(), floats.get());
+                                           request_.format(), floats.get(), request_.slot());
     if (!copied.ok()) {
       next_ = end_;
       return ErrorAnswer(copied.status(),
@@ -157,19 +157,9 @@ void ShardFrameHandler::Register(FrameKinds* kinds) {
                          shard_->WriteRows(request->row_write(), payload, scratch->floats()));
         return served;
       });
-  add(DataHeader::kWrite,
-      [this](DataHeader* request, ChunkCursor* payload,
-             FrameScratch* scratch) -> absl::StatusOr<ServedFrame> {
-        MONSOON_FAIL_POINT_STATUS("write.before_apply");
-        ServedFrame served;
-        ASSIGN_OR_RETURN(*served.first.emplace().header.mutable_write_reply(),
-                         shard_->Write(request->write(), payload, scratch->floats()));
-        MONSOON_FAIL_POINT_STATUS("write.applied");
-        if (request->write().has_seal()) {
-          MONSOON_FAIL_POINT_STATUS("write.sealed");
-        }
-        return served;
-      });
+  add(DataHeader::kWrite, [this](DataHeader* request, ChunkCursor* payload, FrameScratch* scratch) {
+    return Write(request->write(), payload, scratch);
+  });
 }
 
 absl::StatusOr<SharedMapping> ShardFrameHandler::Share(const FetchRequest& request,
@@ -223,6 +213,29 @@ FramePayload ShardFrameHandler::AddFetch(const PushRequest& push, PushReply* rep
   }
   FillReply((*job)->shard_epoch(), /*last=*/true, &*copied, reply->mutable_fetch());
   return {std::move(floats), copied->bytes};
+}
+
+absl::StatusOr<ServedFrame> ShardFrameHandler::Write(const WriteRequest& write,
+                                                     ChunkCursor* payload, FrameScratch* scratch) {
+  MONSOON_FAIL_POINT_STATUS("write.before_apply");
+  absl::StatusOr<WriteReply> reply = shard_->Write(write, payload, scratch->floats());
+  if (!reply.ok() && write.has_session() && !IsOpen(write.session())) {
+    return ServedFrame{ErrorAnswer(reply.status(), REFUSED_SESSION), nullptr};
+  }
+  RETURN_IF_ERROR(reply.status());
+  MONSOON_FAIL_POINT_STATUS("write.applied");
+  if (write.has_seal()) {
+    MONSOON_FAIL_POINT_STATUS("write.sealed");
+  }
+  ServedFrame served;
+  *served.first.emplace().header.mutable_write_reply() = *std::move(reply);
+  return served;
+}
+
+bool ShardFrameHandler::IsOpen(const SessionKey& session) const {
+  const std::shared_ptr<ShardJob> job = shard_->FindJob(session.job(), session.job_term());
+  return job != nullptr &&
+         job->stripes()->at(0).HasSession({session.worker(), session.incarnation()});
 }
 
 absl::StatusOr<ServedFrame> ShardFrameHandler::FetchRows(const RowFetchRequest& fetch,

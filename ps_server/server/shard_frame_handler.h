@@ -28,6 +28,9 @@ class ShardFrameHandler final : public FrameHandler {
   absl::StatusOr<ServedFrame> Push(const PushRequest& push, ChunkCursor* payload,
                                    FrameScratch* scratch);
   absl::StatusOr<ServedFrame> Fetch(FetchRequest* fetch);
+  absl::StatusOr<ServedFrame> Write(const WriteRequest& write, ChunkCursor* payload,
+                                    FrameScratch* scratch);
+  bool IsOpen(const SessionKey& session) const;
   absl::StatusOr<ServedFrame> FetchRows(const RowFetchRequest& fetch, ChunkCursor* payload);
   // For a push with then_fetch: adds the parameters to its answer and returns
   // their bytes; nothing where a record was refused or they fit no frame.

@@ -1,6 +1,6 @@
-// Whole frames to a shard that has a job with an open session, one with tables and a session, and
-// one with tables that is written to: each is answered, and what the shard holds stays within its
-// budget.
+// Whole frames to a shard that has a job with an open session, one whose slice only stores and that
+// has one, one with tables and a session, and one with tables that is written to: each is answered,
+// and what the shard holds stays within its budget.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,6 +66,13 @@ struct Server {
     CHECK_OK(shard.OpenSession(session).status());
     CHECK_OK(shard.CreateJob(JobWithTables("rows-1")).status());
     CHECK_OK(shard.CreateJob(JobWithTables("rows-2")).status());
+    // The same model, whose workers have the optimizer.
+    job.set_job("store-1");
+    job.mutable_optimizer()->mutable_momentum()->set_rate(0.1);
+    job.set_store_only(true);
+    CHECK_OK(shard.CreateJob(job).status());
+    session.set_job("store-1");
+    CHECK_OK(shard.OpenSession(session).status());
     session.set_job("rows-1");
     CHECK_OK(shard.OpenSession(session).status());
   }

@@ -7,16 +7,19 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
 #include "common/base/xxh3.h"
+#include "ps_server/shard/session_table.h"
 #include "ps_server/shard/stripe.h"
 
 namespace monsoon {
 
 ClientWrites::ClientWrites(const CreateShardJobRequest& request, const JobFacts* facts,
-                           SliceStripes* stripes, TableSlice* tables, SliceSessions* sessions)
+                           SliceStripes* stripes, TableSlice* tables, SliceSessions* sessions,
+                           SpareRoom* spare)
     : facts_(*facts),
       stripes_(stripes),
       tables_(tables),
       sessions_(sessions),
+      spare_(spare),
       // Its parameters come from a program that may go away in the midst of it.
       writing_(request.written_by_client() && request.model().tensor_size() > 0),
       readable_(writing_.readable()) {}
@@ -66,7 +69,8 @@ absl::StatusOr<WriteReply> ClientWrites::Write(const WriteRequest& request, Chun
                                                AlignedFloats* scratch) {
   RETURN_IF_ERROR(ValidateWrite(facts_, request));
   if (request.has_seal()) {
-    RETURN_IF_ERROR(Seal(request.writer(), request.seal().checksum()));
+    RETURN_IF_ERROR(request.has_session() ? ToSpare(request, {})
+                                          : Seal(request.writer(), request.seal().checksum()));
     return WriteReply();
   }
   const std::span<float> all = scratch->span().first(payload->remaining() / sizeof(float));
@@ -82,9 +86,13 @@ absl::StatusOr<WriteReply> ClientWrites::Write(const WriteRequest& request, Chun
         absl::StrCat("job ", facts_.job, ": slot ", request.slot(), ", but its optimizer has ",
                      stripes_->optimizer_slots(), " float(s) of state for each parameter"));
   }
-  MutexLock lock(sessions_->mutex());
   WriteReply reply;
   reply.set_stripes(static_cast<uint32_t>(request.record_size()));
+  if (request.has_session()) {
+    RETURN_IF_ERROR(ToSpare(request, all));
+    return reply;
+  }
+  MutexLock lock(sessions_->mutex());
   ASSIGN_OR_RETURN(const bool begun, BeginWrite(request.writer()));
   if (!begun) {
     return reply;
@@ -93,17 +101,23 @@ absl::StatusOr<WriteReply> ClientWrites::Write(const WriteRequest& request, Chun
   for (const FetchRecord& record : request.record()) {
     Stripe& stripe = stripes_->at(record.stripe());
     const std::span<const float> content = rest.first(record.length() / sizeof(float));
-    if (request.slot() == 0) {
-      stripe.Write(content);
-    } else {
-      stripe.WriteState(static_cast<int>(request.slot()) - 1, content);
-    }
+    stripe.Write(content, request.slot());
     if (request.set_version()) {
       stripe.RaiseVersion(record.version());
     }
     rest = rest.subspan(record.length() / sizeof(float));
   }
   return reply;
+}
+
+absl::Status ClientWrites::ToSpare(const WriteRequest& request, std::span<const float> content) {
+  const SessionId session{request.session().worker(), request.session().incarnation()};
+  MutexLock lock(sessions_->mutex());
+  if (!sessions_->IsOpen(session)) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", facts_.job, ": ", NotOpen(session)));
+  }
+  return request.has_seal() ? spare_->Seal(session, request.writer(), request.seal().checksum())
+                            : spare_->Stage(session, request, content);
 }
 
 absl::Status ClientWrites::Seal(uint64_t writer, uint64_t checksum) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,11 +14,6 @@
 
 namespace monsoon {
 namespace {
-
-absl::Status NoTables(const std::string& job) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("job \"", Shorten(job, kMaxJobName), "\" has no tables"));
-}
 
 absl::Status OtherContent() { return absl::AlreadyExistsError("it exists with other content"); }
 
@@ -370,6 +364,21 @@ absl::Status Shard::ReduceRate(const ReduceRateRequest& request) {
   return job->stripes()->ReduceRate(request.reductions());
 }
 
+absl::StatusOr<AdoptReply> Shard::Adopt(const AdoptRequest& request) {
+  RETURN_IF_ERROR(CheckServing());
+  RETURN_IF_ERROR(Fence(request.term()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
+                   FindKnown(request.job(), request.job_term()));
+  if (job->spare() == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", request.job(), ": its slice is none that only stores"));
+  }
+  RETURN_IF_ERROR(job->spare()->Adopt(request.write()));
+  AdoptReply reply;
+  reply.set_shard_epoch(options_.shard_epoch);
+  return reply;
+}
+
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {
   RETURN_IF_ERROR(CheckServing());
   RETURN_IF_ERROR(Fence(request.term()));
@@ -396,99 +405,6 @@ std::optional<absl::Status> Shard::CheckOwner(const SessionKey& session,
   return job == nullptr
              ? std::nullopt
              : job->sessions()->owners().Check({session.worker(), session.incarnation()}, caller);
-}
-
-template <typename Request>
-PushReply Shard::RefuseUnknownJob(const Request& request) const {
-  PushReply reply;
-  for (const auto& record : request.record()) {
-    PushVerdict* verdict = reply.add_verdict();
-    verdict->set_stripe(record.stripe());
-    if constexpr (std::is_same_v<Request, PushRequest>) {
-      verdict->set_sequence(record.sequence());
-    }
-    verdict->set_staleness(-1);
-    // A shard that was started anew knows neither the job nor the session.
-    verdict->set_verdict(record.shard_epoch() == options_.shard_epoch ? REFUSED_SESSION
-                                                                      : REFUSED_EPOCH);
-    verdict->set_message("no such job on this shard");
-  }
-  return reply;
-}
-
-absl::StatusOr<PushReply> Shard::Push(const PushRequest& request, ChunkCursor* payload,
-                                      AlignedFloats* scratch) {
-  RETURN_IF_ERROR(ValidatePushFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job =
-      FindJob(request.session().job(), request.session().job_term());
-  return job == nullptr ? RefuseUnknownJob(request)
-                        : job->pushes()->Push(request, payload, scratch, draining_);
-}
-
-absl::StatusOr<RowPushReply> Shard::PushRows(const RowPushRequest& request, ChunkCursor* payload,
-                                             AlignedFloats* scratch) {
-  const std::shared_ptr<ShardJob> job =
-      FindJob(request.session().job(), request.session().job_term());
-  if (job == nullptr) {
-    RowPushReply reply;
-    reply.set_verdict(request.shard_epoch() == options_.shard_epoch ? REFUSED_SESSION
-                                                                    : REFUSED_EPOCH);
-    reply.set_message("no such job on this shard");
-    return reply;
-  }
-  if (job->tables() == nullptr) {
-    return NoTables(request.session().job());
-  }
-  return job->tables()->Push(request, payload, scratch, draining_);
-}
-
-absl::StatusOr<WriteReply> Shard::WriteRows(const RowWriteRequest& request, ChunkCursor* payload,
-                                            AlignedFloats* scratch) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
-                   FindKnown(request.job(), request.job_term()));
-  return job->writes()->WriteRows(request, payload, scratch);
-}
-
-absl::StatusOr<TableSlice::Rows> Shard::FetchRows(const RowFetchRequest& request,
-                                                  ChunkCursor* payload) const {
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
-                   FindKnown(request.session().job(), request.session().job_term()));
-  if (job->tables() == nullptr) {
-    return NoTables(request.session().job());
-  }
-  RETURN_IF_ERROR(job->writes()->CheckReadable());
-  return job->tables()->Fetch(request, payload);
-}
-
-absl::StatusOr<PushReply> Shard::Contribute(const ContributeRequest& request, ChunkCursor* payload,
-                                            AlignedFloats* scratch) {
-  RETURN_IF_ERROR(ValidateContributeFrame(request, payload->remaining()));
-  const std::shared_ptr<ShardJob> job =
-      FindJob(request.session().job(), request.session().job_term());
-  return job == nullptr ? RefuseUnknownJob(request)
-                        : job->pushes()->Contribute(request, payload, scratch, draining_);
-}
-
-absl::StatusOr<WriteReply> Shard::Write(const WriteRequest& request, ChunkCursor* payload,
-                                        AlignedFloats* scratch) {
-  RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(ValidateWriteFrame(request, payload->remaining()));
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
-                   FindKnown(request.job(), request.job_term()));
-  return job->writes()->Write(request, payload, scratch);
-}
-
-absl::StatusOr<MarksReply> Shard::Marks(const MarksRequest& request) const {
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
-                   FindKnown(request.session().job(), request.session().job_term()));
-  return job->Marks(request);
-}
-
-absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartFetch(const FetchRequest& request) const {
-  ASSIGN_OR_RETURN(std::shared_ptr<ShardJob> job,
-                   FindKnown(request.session().job(), request.session().job_term()));
-  RETURN_IF_ERROR(job->fetches()->Validate(request));
-  return job;
 }
 
 std::shared_ptr<ShardJob> Shard::FindJob(const std::string& job, uint64_t job_term) const {

@@ -114,6 +114,11 @@ class Shard {
   // PlateauSchedule.
   absl::Status ReduceRate(const ReduceRateRequest& request);
 
+  // What a session has written whole under that number becomes the slice's (SpareRoom::Adopt).
+  // NotFound; FailedPrecondition also for a call of an earlier term, and a slice that does not only
+  // store.
+  absl::StatusOr<AdoptReply> Adopt(const AdoptRequest& request);
+
   // The job that `request` is to be cut from; the caller does that. NotFound,
   // FailedPrecondition for a call of an earlier term or while the slice cannot be read
   // (CheckReadable), and Unavailable until it has all again that an earlier life had

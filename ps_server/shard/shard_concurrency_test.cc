@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/xxh3.h"
 #include "common/model/parameter_layout.h"
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -211,6 +212,143 @@ TEST(ShardConcurrencyTest, EvaluationsContributionsAndReadersAtOnce) {
   evaluation = UINT64_MAX;
   threads.clear();
   EXPECT_EQ(applied, kEvaluations * kContributions * kStripes);
+}
+
+// One slot of a write: its number everywhere, and half more in the state.
+absl::Status WriteSlot(Shard* shard, WriteRequest request, uint32_t slot, AlignedFloats* scratch) {
+  request.set_slot(slot);
+  request.set_set_version(true);
+  for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+    FetchRecord* const record = request.add_record();
+    record->set_stripe(stripe);
+    record->set_length(kStripe * sizeof(float));
+    record->set_version(request.writer());
+  }
+  const std::vector<float> values(
+      kStripes * kStripe, static_cast<float>(request.writer()) + 0.5f * static_cast<float>(slot));
+  const ByteChunk chunk = std::as_bytes(std::span(values));
+  ChunkCursor cursor({&chunk, 1});
+  return shard->Write(request, &cursor, scratch).status();
+}
+
+// Of parameters and a slot of state.
+absl::Status SealWrite(Shard* shard, WriteRequest request, AlignedFloats* scratch) {
+  Xxh3 hash;
+  for (const float slot : {0.0f, 0.5f}) {
+    const std::vector<float> values(kStripes * kStripe,
+                                    static_cast<float>(request.writer()) + slot);
+    hash.Add(std::as_bytes(std::span(values)));
+  }
+  request.mutable_seal()->set_checksum(hash.Digest());
+  ChunkCursor nothing({});
+  return shard->Write(request, &nothing, scratch).status();
+}
+
+class ShardStoreConcurrencyTest : public ::testing::Test {
+ protected:
+  ShardStoreConcurrencyTest() {
+    CreateShardJobRequest create = MakeJob("job-1");
+    create.mutable_optimizer()->mutable_momentum()->set_rate(0.1);
+    create.set_store_only(true);
+    EXPECT_OK(shard_.CreateJob(create));
+    request_.mutable_session()->set_job("job-1");
+    request_.mutable_session()->set_worker(1);
+    request_.mutable_session()->set_incarnation(1);
+    request_.set_layout_hash(create.layout_hash());
+    EXPECT_OK(shard_.OpenSession(request_.session()));
+    job_ = shard_.FindJob("job-1");
+  }
+
+  // Written, sealed and adopted, whatever is cut meanwhile.
+  void Store(uint64_t number) {
+    request_.set_writer(number);
+    ASSERT_OK(WriteSlot(&shard_, request_, 0, &scratch_));
+    ASSERT_OK(WriteSlot(&shard_, request_, 1, &scratch_));
+    ASSERT_OK(SealWrite(&shard_, request_, &scratch_));
+    AdoptRequest adopt;
+    adopt.set_job("job-1");
+    adopt.set_write(number);
+    absl::Status adopted = shard_.Adopt(adopt).status();
+    while (absl::IsUnavailable(adopted)) {
+      std::this_thread::yield();
+      adopted = shard_.Adopt(adopt).status();
+    }
+    ASSERT_OK(adopted);
+  }
+  // Each stripe is of one write, whose version it has.
+  void ReadStripes() {
+    AlignedFloats copy(kStripe * kStripes);
+    for (const uint32_t slot : {0u, 1u}) {
+      const auto copied =
+          job_->fetches()->CopyStripes(SessionId{1, 1}, 0, kStripes, nullptr, FLOAT32, &copy, slot);
+      ASSERT_OK(copied);
+      for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+        const float expected =
+            static_cast<float>(copied->records[stripe].version()) + 0.5f * static_cast<float>(slot);
+        EXPECT_TRUE(std::ranges::all_of(copy.span().subspan(stripe * kStripe, kStripe),
+                                        [&](float value) { return value == expected; }));
+      }
+    }
+  }
+  // All stripes, and their state, are of one write.
+  void Cut() {
+    const SpareRoom::CutScope one_write(job_->spare());
+    AlignedFloats parameters(kStripe), state(kStripe);
+    const uint64_t number = job_->spare()->adopted();
+    for (uint32_t stripe = 0; stripe < kStripes; ++stripe) {
+      const StripeRecord cut =
+          job_->checkpoint()->CutStripe(stripe, parameters.span(), state.span());
+      EXPECT_EQ(cut.version(), number);
+      EXPECT_EQ(parameters.span()[7], static_cast<float>(number));
+      EXPECT_EQ(state.span()[7], static_cast<float>(number) + 0.5f);
+      std::this_thread::yield();  // as where a disk is waited for
+    }
+  }
+
+  Shard shard_{{"test", 0, kEpoch, /*memory_limit_bytes=*/1 << 20}};
+  WriteRequest request_;
+  AlignedFloats scratch_{kMaxFramePayloadBytes / sizeof(float)};
+  std::shared_ptr<ShardJob> job_;
+};
+
+TEST_F(ShardStoreConcurrencyTest, AdoptionsFetchesCutsSessionsAndStatusAtOnce) {
+  constexpr uint64_t kWrites = 200;
+  Store(1);
+  std::atomic<bool> done{false};
+  std::atomic<int> cuts{0}, reads{0};
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&] {
+    while (!done) {
+      ReadStripes();
+      ++reads;
+    }
+  });
+  threads.emplace_back([&] {
+    // One for each write, so that there is time to adopt.
+    for (uint64_t cut = 0; !done; cut = job_->spare()->adopted()) {
+      Cut();
+      ++cuts;
+      while (!done && job_->spare()->adopted() == cut) {
+        std::this_thread::yield();
+      }
+    }
+  });
+  threads.emplace_back([&] {
+    SessionKey session = request_.session();
+    session.set_worker(2);
+    for (uint64_t incarnation = 1; !done; ++incarnation) {
+      session.set_incarnation(incarnation);
+      ASSERT_OK(shard_.OpenSession(session));
+      ASSERT_OK(shard_.CloseSession(session));
+      EXPECT_EQ(shard_.GetStatus({})->job_size(), 1);
+    }
+  });
+  for (uint64_t number = 2; number <= kWrites || reads < 2 || cuts < 2; ++number) {
+    Store(number);
+  }
+  done = true;
+  threads.clear();
+  Cut();
 }
 
 }  // namespace

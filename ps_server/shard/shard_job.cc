@@ -54,7 +54,8 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
              request.shard(),
              shard_epoch,
              static_cast<uint32_t>(plan.layout.tensors().size()),
-             request.has_rounds()},
+             request.has_rounds(),
+             request.store_only()},
       stripes_(&request_, &facts_, std::move(plan.reductions), std::move(plan.kernel),
                std::move(slice)),
       tables_(plan.layout.tables().empty()
@@ -62,7 +63,8 @@ ShardJob::ShardJob(const CreateShardJobRequest& request, ShardJobPlan plan, uint
                   : std::make_unique<TableSlice>(&facts_, request.seed(), plan.layout.tables())),
       vectors_(ShapeOf(plan, request), &stripes_, budget),
       sessions_(&facts_, &stripes_, tables_.get(), budget, std::move(marks)),
-      writes_(request, &facts_, &stripes_, tables_.get(), &sessions_),
+      spare_(request.store_only() ? std::make_unique<SpareRoom>(&facts_, &stripes_) : nullptr),
+      writes_(request, &facts_, &stripes_, tables_.get(), &sessions_, spare_.get()),
       pushes_(&facts_, &stripes_, &vectors_, &figures_, budget),
       fetches_(&request_, &facts_, &stripes_, &sessions_, &writes_, &figures_),
       checkpoint_(&request_, &facts_,
@@ -81,7 +83,10 @@ absl::Status ShardJob::TakeOver(ShardJob* source, absl::FunctionRef<bool()> go_o
   if (source->tables() != nullptr || tables_ != nullptr) {
     return absl::FailedPreconditionError("rows of tables are not taken over");
   }
-  RETURN_IF_ERROR(stripes_.TakeOver(*source->stripes(), go_on));
+  {
+    const SpareRoom::CutScope cut(source->spare());
+    RETURN_IF_ERROR(stripes_.TakeOver(*source->stripes(), go_on));
+  }
   writes_.NoteRestored();
   from_source_ = true;
   return absl::OkStatus();
@@ -113,6 +118,9 @@ ShardJobStatus ShardJob::GetStatus() const {
   figures_.AddTo(&status);
   if (tables_ != nullptr) {
     tables_->AddTo(&status);
+  }
+  if (spare_ != nullptr) {
+    status.set_adopted(spare_->adopted());
   }
   return status;
 }

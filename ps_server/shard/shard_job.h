@@ -6,15 +6,16 @@
 //   vectors      what batch jobs add: named vectors and sums of gradients
 //   sessions     who may push, and what is remembered of those that are closed
 //   writes       what clients write before the first session; whether the slice may be read
+//   spare        of a slice that only stores: what a session writes, until it is adopted
 //   pushes       takes the records of pushes and contributions
 //   fetches      what fetches read
 //   checkpoint   what a generation holds of the slice, and how it is made again from that
 //   figures      how much was pushed and fetched
 //
 // Thread safe. Opening and closing sessions and writes exclude each other; pushes and fetches take
-// only the locks of the stripes they touch. Lock order: SliceSessions::mutex(), then one stripe at
-// a time, or a table's locks. Vectors have locks of their own, under which one stripe's is taken
-// at a time; figures have one, under which nothing is.
+// only the locks of the stripes they touch. Lock order: SliceSessions::mutex(), the spare
+// room's, then one stripe at a time, or a table's locks. Vectors have locks of their own, under
+// which one stripe's is taken at a time; figures have one, under which nothing is.
 #pragma once
 
 #include <atomic>
@@ -36,6 +37,7 @@
 #include "ps_server/shard/slice_pushes.h"
 #include "ps_server/shard/slice_sessions.h"
 #include "ps_server/shard/slice_stripes.h"
+#include "ps_server/shard/spare_room.h"
 #include "ps_server/shard/table_slice.h"
 #include "ps_server/shard/validation.h"
 #include "ps_server/vector/memory_budget.h"
@@ -85,6 +87,8 @@ class ShardJob {
   VectorStore* vectors() { return &vectors_; }
   const VectorStore& vectors() const { return vectors_; }
   SliceSessions* sessions() { return &sessions_; }
+  // Of a slice that only stores; null: another one.
+  SpareRoom* spare() { return spare_.get(); }
   ClientWrites* writes() { return &writes_; }
   SlicePushes* pushes() { return &pushes_; }
   SliceFetches* fetches() { return &fetches_; }
@@ -104,6 +108,7 @@ class ShardJob {
   const std::unique_ptr<TableSlice> tables_;
   VectorStore vectors_;
   SliceSessions sessions_;
+  const std::unique_ptr<SpareRoom> spare_;
   ClientWrites writes_;
   SlicePushes pushes_;
   SliceFetches fetches_;

@@ -17,6 +17,7 @@
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 #include "ps_server/shard/absent_tensors.h"
+#include "ps_server/shard/spare_room.h"
 #include "ps_server/shard/stripe.h"
 
 namespace monsoon {
@@ -45,6 +46,11 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
   if (request.fetch_changes() != FLOAT32 && !TensorCodec::CarriesChanges(request.fetch_changes())) {
     return absl::InvalidArgumentError(
         absl::StrCat("changes cannot be fetched in format ", request.fetch_changes()));
+  }
+  if (request.store_only() && (request.has_rounds() || request.fetch_changes() != FLOAT32 ||
+                               request.model().table_size() > 0)) {
+    return absl::InvalidArgumentError(
+        "a slice that only stores has no rounds, no changes to fetch and no tables: nobody pushes");
   }
   return CheckNumbers(request.rounds(), "rounds.");
 }
@@ -101,9 +107,12 @@ absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request) {
   const uint64_t steps = behind.public_copy ? plan.shape.floats * sizeof(float) : 0;  // at most
   ASSIGN_OR_RETURN(const uint64_t tables,
                    TableBytes(plan.layout.tables(), request.shard(), request.shards()));
-  plan.memory_bytes = tables + plan.shape.floats * sizeof(float) + plan.state_bytes + steps +
-                      stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels + absent +
-                      request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
+  const uint64_t spare = request.store_only() ? SpareRoom::Bytes(plan.shape.floats, stripes,
+                                                                 plan.kernel->state_slots())
+                                              : 0;
+  plan.memory_bytes = tables + spare + plan.shape.floats * sizeof(float) + plan.state_bytes +
+                      steps + stripes * kStripeOverheadBytes + kJobOverheadBytes + kernels +
+                      absent + request.SpaceUsedLong() + 4 * tensors * sizeof(Slice);
   return plan;
 }
 

@@ -25,8 +25,8 @@ struct ShardJobPlan {
   std::shared_ptr<RateReductions> reductions;  // null: no PlateauSchedule
   std::unique_ptr<OptimizerKernel> kernel;
   uint64_t state_bytes = 0;  // of the arena for the optimizer state; 0: there is none
-  // Parameters and optimizer state of the slice, and what the shard keeps beside
-  // them, the request included.
+  // Parameters and optimizer state of the slice, once more where it only stores, and what the shard
+  // keeps beside them, the request included.
   uint64_t memory_bytes = 0;
 };
 

@@ -42,7 +42,26 @@ absl::Status SliceFetches::Validate(const FetchRequest& request) const {
   if (request.changes()) {
     RETURN_IF_ERROR(ValidateChanges(request));
   }
+  if (request.slot() > 0) {
+    RETURN_IF_ERROR(ValidateState(request));
+  }
   return writes_.CheckReadable();
+}
+
+absl::Status SliceFetches::ValidateState(const FetchRequest& request) const {
+  std::string why;
+  if (request.slot() > static_cast<uint32_t>(stripes_->optimizer_slots())) {
+    why = absl::StrCat("its optimizer has ", stripes_->optimizer_slots(),
+                       " float(s) of state for each parameter");
+  } else if (!request.vector().empty() || request.changes() || request.after_round()) {
+    why = "the optimizer's state is no vector, and has neither changes nor rounds";
+  } else if (request.format() != FLOAT32) {
+    why = "the optimizer's state is fetched as it is in memory, FLOAT32";
+  }
+  return why.empty()
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat(
+                   "job ", facts_.job, ": slot ", request.slot(), " cannot be fetched: ", why));
 }
 
 absl::Status SliceFetches::ValidateChanges(const FetchRequest& request) const {
@@ -90,11 +109,9 @@ uint64_t SliceFetches::FramePayloadBytes(uint32_t first, uint32_t end) const {
   return std::min<uint64_t>(end - first, fit) * stripe_bytes;
 }
 
-absl::StatusOr<SliceFetches::Copied> SliceFetches::CopyStripes(std::optional<SessionId> session,
-                                                               uint32_t first, uint32_t end,
-                                                               const SliceVector* vector,
-                                                               WireFormat format,
-                                                               AlignedFloats* payload) {
+absl::StatusOr<SliceFetches::Copied> SliceFetches::CopyStripes(
+    std::optional<SessionId> session, uint32_t first, uint32_t end, const SliceVector* vector,
+    WireFormat format, AlignedFloats* payload, uint32_t slot) {
   RETURN_IF_ERROR(writes_.CheckReadable());
   const uint64_t limit = FramePayloadBytes(first, end);
   CHECK_GE(payload->size() * sizeof(float), limit);
@@ -106,7 +123,7 @@ absl::StatusOr<SliceFetches::Copied> SliceFetches::CopyStripes(std::optional<Ses
     }
     const std::span<float> out =
         payload->span().subspan(copied.bytes / sizeof(float), stripes_->at(i).size());
-    std::optional<FetchRecord> record = vector == nullptr ? stripes_->at(i).Copy(session, out)
+    std::optional<FetchRecord> record = vector == nullptr ? stripes_->at(i).Copy(session, out, slot)
                                                           : CopyVector(session, i, *vector, out);
     if (!record.has_value()) {
       return absl::FailedPreconditionError(

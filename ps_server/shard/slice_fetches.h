@@ -48,7 +48,7 @@ class SliceFetches {
 
   // Copies stripes from `first` up to `end`, as many as fit one frame, to the
   // front of `payload`, written in `format`, a fetch format; of `vector` instead
-  // of the parameters unless it is null.
+  // of the parameters unless it is null, or of that slot of the optimizer's state, from 1.
   // FailedPrecondition when the session is not open, or as ClientWrites::CheckReadable.
   struct Copied {
     std::vector<FetchRecord> records;
@@ -56,7 +56,7 @@ class SliceFetches {
   };
   absl::StatusOr<Copied> CopyStripes(std::optional<SessionId> session, uint32_t first, uint32_t end,
                                      const SliceVector* vector, WireFormat format,
-                                     AlignedFloats* payload);
+                                     AlignedFloats* payload, uint32_t slot = 0);
   // The same of the public copies, for a request of changes.
   absl::StatusOr<Copied> CopyChanges(const FetchRequest& request, uint32_t first, uint32_t end,
                                      AlignedFloats* payload);
@@ -75,6 +75,8 @@ class SliceFetches {
 
  private:
   absl::Status ValidateChanges(const FetchRequest& request) const;
+  // Of a slot of the optimizer's state.
+  absl::Status ValidateState(const FetchRequest& request) const;
   std::optional<FetchRecord> CopyVector(std::optional<SessionId> session, uint32_t stripe,
                                         const SliceVector& vector, std::span<float> out) const;
 

@@ -56,6 +56,10 @@ class SliceSessions {
   // Whether any session was ever opened, in an earlier life too.
   bool had_session() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return table_.had_session(); }
 
+  bool IsOpen(SessionId session) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return table_.IsOpen(session);
+  }
+
   // The records that it has applied here, where it was open before.
   // ResourceExhausted when the budget has no room for its windows; FailedPrecondition too where it
   // is open as another owner's.

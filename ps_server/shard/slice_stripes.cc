@@ -111,8 +111,8 @@ absl::Status SliceStripes::TakeOver(const SliceStripes& source, absl::FunctionRe
     at(i).Write(parameters.span());
     at(i).RaiseVersion(cut.version());
     if (same_kind) {
-      for (int slot = 0; slot < optimizer_slots(); ++slot) {
-        at(i).WriteState(slot, state.span().subspan(static_cast<size_t>(slot) * size, size));
+      for (uint32_t slot = 1; slot <= static_cast<uint32_t>(optimizer_slots()); ++slot) {
+        at(i).Write(state.span().subspan(size_t{slot - 1} * size, size), slot);
       }
       at(i).TakeAbsent(cut);
     }

@@ -288,9 +288,10 @@ void Stripe::ShareMarks(const Session& session) {
   }
 }
 
-std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
-                                        std::span<float> out) const {
+std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session, std::span<float> out,
+                                        uint32_t slot) const {
   CHECK_EQ(out.size(), size_);
+  CHECK(slot <= static_cast<uint32_t>(kernel_->state_slots()));
   FetchRecord record;
   record.set_length(static_cast<uint32_t>(size_ * sizeof(float)));
   MutexLock lock(&mutex_);
@@ -301,7 +302,9 @@ std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session,
     }
     record.set_applied_sequence(LandedOf(*session, found->second));
   }
-  std::memcpy(out.data(), parameters_.data(), size_ * sizeof(float));
+  const float* const from =
+      slot == 0 ? parameters_.data() : state_.data() + size_t{slot - 1} * size_;
+  std::memcpy(out.data(), from, size_ * sizeof(float));
   record.set_version(version_);
   return record;
 }
@@ -334,19 +337,30 @@ std::optional<FetchRecord> Stripe::CopyChanges(SessionId session, std::optional<
   return record;
 }
 
-void Stripe::Write(std::span<const float> parameters) {
-  CHECK_EQ(parameters.size(), size_);
+void Stripe::Write(std::span<const float> content, uint32_t slot) {
+  CHECK_EQ(content.size(), size_);
+  CHECK(slot <= static_cast<uint32_t>(kernel_->state_slots()));
+  MutexLock lock(&mutex_);
+  if (slot > 0) {
+    std::ranges::copy(content, state_.data() + size_t{slot - 1} * size_);
+    return;
+  }
+  ForgetPublic();
+  const StripeWriteScope write(header_);
+  std::memcpy(parameters_.data(), content.data(), size_ * sizeof(float));
+}
+
+void Stripe::Adopt(std::span<const std::span<const float>> slots, uint64_t version) {
+  CHECK_EQ(slots.size(), 1 + static_cast<size_t>(kernel_->state_slots()));
   MutexLock lock(&mutex_);
   ForgetPublic();
   const StripeWriteScope write(header_);
-  std::memcpy(parameters_.data(), parameters.data(), size_ * sizeof(float));
-}
-
-void Stripe::WriteState(int slot, std::span<const float> state) {
-  CHECK(slot < kernel_->state_slots());
-  CHECK_EQ(state.size(), size_);
-  MutexLock lock(&mutex_);
-  std::ranges::copy(state, state_.data() + static_cast<size_t>(slot) * size_);
+  std::memcpy(parameters_.data(), slots[0].data(), size_ * sizeof(float));
+  for (size_t slot = 1; slot < slots.size(); ++slot) {
+    std::memcpy(state_.data() + (slot - 1) * size_, slots[slot].data(), size_ * sizeof(float));
+  }
+  version_ = std::max(version_, version);
+  header_->version.store(version_, std::memory_order_relaxed);
 }
 
 void Stripe::RaiseVersion(uint64_t version) {

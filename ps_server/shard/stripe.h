@@ -112,9 +112,11 @@ class Stripe {
   // The session has nothing to push, or all have not: until it does no round waits for it.
   void Pass(std::optional<SessionId> session);
 
-  // Copies the parameters to `out` (size() floats) and tells version, length
-  // and, for a session, its last sequence. Nothing if the session is not open.
-  std::optional<FetchRecord> Copy(std::optional<SessionId> session, std::span<float> out) const;
+  // Copies the parameters, or a slot of the optimizer's state (from 1), to `out` (size() floats)
+  // and tells version, length and, for a session, its last sequence. Nothing if the session is not
+  // open.
+  std::optional<FetchRecord> Copy(std::optional<SessionId> session, std::span<float> out,
+                                  uint32_t slot = 0) const;
 
   // The same of the public copy, which stands for the parameters after it. `out` gets the steps
   // from the version `known`, where they have fewer bytes, else the copy; size() floats are
@@ -128,10 +130,12 @@ class Stripe {
   // the older one of the two that were there.
   void NoteWritten(const StripeRecord& cut);
 
-  // Replaces the parameters; version and state stay.
-  void Write(std::span<const float> parameters);
-  // Replaces a slot of the optimizer's state, size() floats.
-  void WriteState(int slot, std::span<const float> state);
+  // Replaces the parameters, or a slot of the optimizer's state (from 1), size() floats; the
+  // version and all else stay.
+  void Write(std::span<const float> content, uint32_t slot = 0);
+  // Replaces the parameters and behind them each slot of the optimizer's state, size() floats each,
+  // and raises the version, as one: whoever reads finds all of it or nothing.
+  void Adopt(std::span<const std::span<const float>> slots, uint64_t version);
   // To `version`, unless it is higher already: of a checkpoint that is resumed.
   void RaiseVersion(uint64_t version);
   // Of each tensor as many pushes were without it as `cut`, of another job's stripe, says.

@@ -91,6 +91,15 @@ RecordCheck ValidateContent(const JobFacts& facts, const Record& record, const T
   return {};
 }
 
+// Who may move the parameters: of a job whose shards only store, nobody by a gradient.
+RecordCheck ValidateApplies(const JobFacts& facts) {
+  return facts.store_only
+             ? RecordCheck{REFUSED_REQUEST,
+                           "the job's shards only store: its workers take the steps, and write "
+                           "what comes of them"}
+             : RecordCheck();
+}
+
 // Of tensors that rise.
 RecordCheck ValidateAbsent(const JobFacts& facts, const PushRequest& request) {
   if (request.absent().empty()) {
@@ -156,6 +165,9 @@ RecordCheck ValidatePushRecord(const JobFacts& facts, const PushRequest& request
       check.verdict != APPLIED) {
     return check;
   }
+  if (RecordCheck check = ValidateApplies(facts); check.verdict != APPLIED) {
+    return check;
+  }
   if (RecordCheck check = ValidateAbsent(facts, request); check.verdict != APPLIED) {
     return check;
   }
@@ -174,6 +186,9 @@ RecordCheck ValidateContributeRecord(const JobFacts& facts, const ContributeRequ
                                      std::span<const float> gradient, bool finite) {
   if (RecordCheck check = ValidatePlace(facts, request.layout_hash(), record.stripe());
       check.verdict != APPLIED) {
+    return check;
+  }
+  if (RecordCheck check = ValidateApplies(facts); check.verdict != APPLIED) {
     return check;
   }
   if (request.evaluation() == 0) {
@@ -207,6 +222,11 @@ absl::Status ValidateWrite(const JobFacts& facts, const WriteRequest& request) {
   if (request.has_seal() && request.record_size() > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", facts.job, ": a seal with ", request.record_size(), " records"));
+  }
+  if (request.has_session() && (!facts.store_only || request.writer() == 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "job ", facts.job, ": a session's write ",
+        facts.store_only ? "has a number, from 1" : "is of a job whose shards only store"));
   }
   for (const FetchRecord& record : request.record()) {
     if (record.stripe() >= facts.map.stripes(facts.shard)) {

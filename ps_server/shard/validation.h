@@ -21,6 +21,7 @@ struct JobFacts {
   uint64_t shard_epoch = 0;
   uint32_t tensors = 0;  // of the layout
   bool rounds = false;   // of differences
+  bool store_only = false;
 };
 
 // Longest text of a verdict: kMaxFrameRecords of them fit a frame's header.

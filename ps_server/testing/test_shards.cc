@@ -156,6 +156,7 @@ CreateShardJobRequest TestShards::CreateRequest(const TestJobOptions& options,
   request.set_layout_hash(ParameterLayout::Create(options.model)->Hash());
   request.set_written_by_client(options.written_by_client);
   request.set_fetch_changes(options.fetch_changes);
+  request.set_store_only(options.store_only);
   if (options.rounds.has_value()) {
     *request.mutable_rounds() = *options.rounds;
   }

@@ -61,6 +61,7 @@ struct TestJobOptions {
   bool written_by_client = false;
   std::optional<Rounds> rounds;
   WireFormat fetch_changes = FLOAT32;
+  bool store_only = false;
 };
 
 // What every process derives from a job.

@@ -183,8 +183,6 @@ LONG_FUNCTIONS = {
     "ps_server/checkpoint_process_test.cc:TEST": {"lines": 63, "why": _WALK},
     "ps_server/rows_process_test.cc:TEST_P": {"lines": 64, "why": _WALK},
     "ps_server/server/shard_control_fuzz.cc:World::Serve": {"lines": 71, "why": _SWITCH},
-    "ps_server/server/shard_frame_handler.cc:ShardFrameHandler::Register": {"lines": 66,
-                                                                            "why": _TABLE},
     "ps_server/shard/shard_concurrency_test.cc:TEST": {"lines": 74, "why": _WALK},
     "ps_server/shard/stripe.cc:Stripe::Apply": {"lines": 63, "why": _SEQUENCE},
     "python/monsoon/join.py:join": {"lines": 98, "why": "its documentation is half of it"},

@@ -191,6 +191,7 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
       RETURN_IF_ERROR(Flush());
       AwaitDurable();
       return false;
+    case NextWorkReply::kSynchronize:  // nothing leases that yet
     case NextWorkReply::WORK_NOT_SET:
       break;
   }
