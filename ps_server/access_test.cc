@@ -121,6 +121,7 @@ TEST_F(SecuredShardTest, WhatIsTheCoordinatorsNobodyElseMayAskFor) {
         control->Checkpoint(CheckpointRequest()).status(),
         control->ReduceRate(ReduceRateRequest()).status(),
         control->Adopt(AdoptRequest()).status(),
+        control->ChangeSettings(ChangeSettingsRequest()).status(),
         control->Vector(vector).status(),
     };
     for (const absl::Status& status : refused) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/logging.h"
 #include "common/base/random_id.h"
@@ -67,6 +68,13 @@ void LogDevices(const WorkerTask& task, const ReplicaRunner::Options& runner,
 
 }  // namespace
 
+std::string Worker::PeerAddress() const {
+  // A listed worker is reached where the cluster file says, whatever it has bound.
+  const std::string& listed = SettingsOf(options_).address();
+  const bool has_port = options_.address.empty() && !absl::EndsWith(listed, ":0");
+  return has_port ? listed : server_->address();
+}
+
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
   RETURN_IF_ERROR(CheckOptions(options));
   const WorkerTask& chosen = SettingsOf(options);
@@ -90,10 +98,34 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options) {
     trouble->Set(text);
   };
   ASSIGN_OR_RETURN(worker->server_,
-                   WorkerServer::Start(set.address.empty() ? task.address() : set.address, set.tls,
-                                       set.insecure, on_trouble));
+                   WorkerServer::Start(set.address.empty() ? task.address() : set.address,
+                                       &worker->mailbox_, set.tls, set.insecure, on_trouble));
   worker->host_->Start();
   return worker;
+}
+
+ReplicaRunner::Options Worker::RunnerOptions(const BackendChoice& choice,
+                                             const DataRoots& data_roots, absl::Duration deadline) {
+  const WorkerTask& task = SettingsOf(options_);
+  ReplicaRunner::Options runner;
+  runner.tls = options_.tls;
+  runner.threads = std::max(1u, task.threads());
+  runner.replicas = std::max(1u, task.replicas());
+  runner.backend = choice.kind;
+  runner.device_index = task.device_index();
+  // Asking loads the driver, which a CPU worker does not need.
+  runner.devices =
+      choice.kind == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
+  runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
+  runner.replay_window_bytes = uint64_t{task.replay_window_mib()} << 20;
+  runner.rpc_deadline = deadline;
+  runner.fault = options_.fault;
+  runner.data_roots = data_roots;
+  runner.peers = {.mailbox = &mailbox_,
+                  .address = [this] { return PeerAddress(); },
+                  .offer = [this] { return server_->offer(); },
+                  .tls = options_.tls};
+  return runner;
 }
 
 Worker::Worker(WorkerOptions options, const BackendChoice& choice, const DataRoots& data_roots)
@@ -128,20 +160,7 @@ Worker::Worker(WorkerOptions options, const BackendChoice& choice, const DataRoo
   member.device = choice.kind == BackendKind::kCuda ? "CUDA" : "CPU";
   member.threads = threads;
   member.heartbeat = absl::Milliseconds(cluster.heartbeat_ms());
-  ReplicaRunner::Options runner;
-  runner.tls = options_.tls;
-  runner.threads = threads;
-  runner.replicas = std::max(1u, task.replicas());
-  runner.backend = choice.kind;
-  runner.device_index = task.device_index();
-  // Asking loads the driver, which a CPU worker does not need.
-  runner.devices =
-      choice.kind == BackendKind::kCuda ? static_cast<uint32_t>(std::max(1, CudaDeviceCount())) : 1;
-  runner.device_memory_limit_bytes = uint64_t{task.device_memory_limit_mib()} << 20;
-  runner.replay_window_bytes = uint64_t{task.replay_window_mib()} << 20;
-  runner.rpc_deadline = deadline;
-  runner.fault = options_.fault;
-  runner.data_roots = data_roots;
+  const ReplicaRunner::Options runner = RunnerOptions(choice, data_roots, deadline);
   LogDevices(task, runner, choice);
   runner_ = std::make_unique<ReplicaRunner>(runner, work_client_.get());
   SessionHost::Options host;

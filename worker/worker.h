@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/latest_text.h"
+#include "common/collective/peer_mailbox.h"
 #include "common/data/access/data_roots.h"
 #include "common/transport/frame/fault.h"
 #include "coordinator/client/replica_client.h"
@@ -74,8 +75,14 @@ class Worker {
  private:
   Worker(WorkerOptions options, const BackendChoice& choice, const DataRoots& data_roots);
 
+  ReplicaRunner::Options RunnerOptions(const BackendChoice& choice, const DataRoots& data_roots,
+                                       absl::Duration deadline);
+  // Where other members of a group reach it.
+  std::string PeerAddress() const;
+
   const WorkerOptions options_;
   LatestText trouble_;  // of its address, as server_ says
+  PeerMailbox mailbox_;
   std::unique_ptr<ReplicaClient> heartbeat_client_;
   std::unique_ptr<ReplicaClient> work_client_;
   std::unique_ptr<WorkerServer> server_;

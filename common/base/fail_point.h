@@ -117,6 +117,26 @@ inline constexpr FailPoint kFailPoints[] = {
     {"worker.before_push"},
     {"worker.pushed"},
     {"worker.before_report"},
+    // A member of a group has its next one; has the state that all go on from; has the gradients of
+    // its batches; has the sum of all; has taken the step.
+    {"member.begins"},
+    {"member.shared"},
+    {"member.before_sum"},
+    {"member.summed"},
+    {"member.applied"},
+    // In a sum: it sends a frame, and has sent it; a frame has come, and was taken.
+    {"collective.before_send"},
+    {"collective.sent"},
+    {"collective.came"},
+    {"collective.taken"},
+    // It writes its state to the shards: it has copied it; has written it; has sealed it.
+    {"member.copied"},
+    {"member.before_seal"},
+    {"member.sealed"},
+    // A parameter server has a part of such a write; has sealed it; has adopted it.
+    {"state.staged"},
+    {"state.sealed"},
+    {"state.adopted"},
     // A batch. A parameter server: before an operation on vectors, and before its answer;
     // it has added a contribution, before that answer.
     {"vector.before_apply", true},

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/collective/take_floats.h"
 #include "common/transport/frame/frame_codec.h"
@@ -230,7 +231,9 @@ void Communicator::Send(uint32_t peer, const MemberCore::Outgoing& out) {
     frame.keep.at = const_cast<std::byte*>(frame.payload.data());
     frame.keep.copied = &in_place_;
   }
+  MONSOON_FAIL_POINT("collective.before_send");
   transport_->Send(peer, std::move(frame));
+  MONSOON_FAIL_POINT("collective.sent");
 }
 
 void Communicator::Handle(const FrameTransport::Event& event) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/collective/take_floats.h"
 
@@ -61,6 +62,7 @@ absl::StatusOr<PeerAnswer> PeerMailbox::Take(const PeerHeader& header, ChunkCurs
     }
   }
   bool wakes = arrival.wakes;
+  MONSOON_FAIL_POINT("collective.came");
   if (arrival.taking.has_value()) {
     const MemberCore::Taking& taking = *arrival.taking;
     taking.add ? AddFloats(payload, taking.to) : CopyFloats(payload, taking.to);
@@ -77,6 +79,7 @@ absl::StatusOr<PeerAnswer> PeerMailbox::Take(const PeerHeader& header, ChunkCurs
     wakes = seat->core.Keep(header, std::move(floats)) || wakes;
     answer = seat->core.AnswerTo(header);
   }
+  MONSOON_FAIL_POINT("collective.taken");
   if (wakes) {
     seat->Wake();
   }

@@ -18,6 +18,7 @@
 #include "common/config/model.h"
 #include "common/config/override.h"
 #include "common/config/reporter.h"
+#include "common/config/synchronous_check.h"
 #include "common/config/text_parser.h"
 #include "common/config/text_tokens.h"
 #include "common/config/training_advice.h"
@@ -253,7 +254,7 @@ std::string MemoryParts(const Job& job) {
   if (job.downpour().fetch_changes() != FLOAT32) {
     absl::StrAppend(&parts, ", a public copy and its changes");
   }
-  if (ShardsOnlyStore(job)) {
+  if (TrainsInGroups(job)) {
     absl::StrAppend(&parts, ", and room for both once more");
   }
   if (job.model().table_size() > 0) {
@@ -267,6 +268,10 @@ std::string MemoryParts(const Job& job) {
 
 }  // namespace
 
+bool TrainsInGroups(const Job& job) {
+  return job.has_synchronous() && job.synchronous().reduce() != Synchronous::SHARDS;
+}
+
 void FillJobDefaults(Job* job) {
   if (job->has_train()) {
     FillDatasetDefaults(job->mutable_train());
@@ -276,6 +281,9 @@ void FillJobDefaults(Job* job) {
     FillUnset(job->mutable_evaluation());
   }
   if (job->has_downpour()) {
+    if (job->synchronous().reduce() == Synchronous::SHARDS) {
+      TrainInRoundsOfSteps(job->synchronous(), job->downpour().workers(), job->mutable_downpour());
+    }
     FillDownpourDefaults(job->mutable_downpour());
   }
   if (job->has_sandblaster()) {
@@ -326,10 +334,6 @@ int FloatsBesideOptimizer(const Downpour& downpour) {
          (downpour.fetch_changes() != FLOAT32 ? kFloatsOfChanges : 0);
 }
 
-bool ShardsOnlyStore(const Job& job) {
-  return job.has_synchronous() && job.synchronous().reduce() != Synchronous::SHARDS;
-}
-
 uint32_t SandblasterVectors(const Sandblaster& sandblaster) {
   const auto pairs = sandblaster.algorithm() == Sandblaster::LBFGS
                          ? static_cast<uint32_t>(NumberOrUnset(sandblaster, "history"))
@@ -342,7 +346,7 @@ uint64_t ShardBytes(const Job& job, uint64_t floats) {
   const uint64_t stored =
       1 + static_cast<uint64_t>(OptimizerStateSlots(job.downpour().optimizer()));
   uint64_t copies = stored + static_cast<uint64_t>(FloatsBesideOptimizer(job.downpour()));
-  copies += ShardsOnlyStore(job) ? stored : 0;
+  copies += TrainsInGroups(job) ? stored : 0;
   copies += job.checkpoint().keep_best() != NO_TEST_METRIC ? 1 : 0;  // what is tested
   uint64_t sums = 0;
   if (job.has_sandblaster()) {
@@ -369,7 +373,29 @@ uint32_t WantedWorkers(const Job& job) {
   return job.has_downpour() ? job.downpour().workers() : job.sandblaster().workers();
 }
 
+namespace {
+
+// A step of the shards is the mean over workers, each of which counts once.
+absl::Status CheckStepsOfShards(const Job& job, const Cluster& cluster) {
+  if (job.synchronous().reduce() != Synchronous::SHARDS) {
+    return absl::OkStatus();
+  }
+  const uint32_t wanted = WantedWorkers(job);
+  for (int i = 0; i < cluster.worker_size(); ++i) {
+    if (cluster.worker(i).replicas() > 1 && (wanted == 0 || static_cast<uint32_t>(i) < wanted)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job \"", job.name(), "\": worker/", i, " has ", cluster.worker(i).replicas(),
+          " replicas, whose sum would count as one gradient of the mean that synchronous { reduce: "
+          "SHARDS } makes over workers; write another reduce"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ValidateJobOnCluster(const Job& job, const Cluster& cluster) {
+  RETURN_IF_ERROR(CheckStepsOfShards(job, cluster));
   ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(job.model()));
   const uint32_t wanted = WantedWorkers(job);
   const auto workers =

@@ -67,6 +67,11 @@ std::string AdviseOnCluster(const Job& job, const Cluster& cluster);
 // it and train it (docs/python.md). No job file is one.
 inline bool IsJoined(const Job& job) { return job.model().tensor_size() > 0; }
 
+// The workers have all of the state and sum gradients among themselves (proto/synchronous.proto).
+// They write it to the shards, which have room for that beside what they hold
+// (CreateShardJobRequest.store_only).
+bool TrainsInGroups(const Job& job);
+
 // Fills in what job.proto and dataset.proto say about unset fields. The model
 // is left as it is.
 void FillJobDefaults(Job* job);
@@ -74,10 +79,6 @@ void FillJobDefaults(Job* job);
 // float32 values beside the optimizer's state, for each parameter: 2 with rounds for their sums, at
 // most 2 with fetch_changes for the public copy and the changes that are kept.
 int FloatsBesideOptimizer(const Downpour& downpour);
-
-// Whether the workers have the optimizer and write its state and the parameters to the shards,
-// which have room for that beside what they hold (CreateShardJobRequest.store_only).
-bool ShardsOnlyStore(const Job& job);
 
 // Vectors beside the parameters that a Sandblaster job keeps on the shards at
 // most: L-BFGS's pairs, and those of an iteration.

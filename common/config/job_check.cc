@@ -17,10 +17,12 @@
 #include "common/config/range_check.h"
 #include "common/config/sandblaster_check.h"
 #include "common/config/sets_check.h"
+#include "common/config/synchronous_check.h"
 #include "common/config/test_figures_check.h"
 #include "common/model/parameter_layout.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "proto/downpour.pb.h"
+#include "proto/synchronous.pb.h"
 
 namespace monsoon {
 namespace {
@@ -184,9 +186,11 @@ void CheckDownpour(const Job& job, const std::optional<ParameterLayout>& layout,
     CheckOptimizer(*optimizer, path, job.stop(), layout, reporter);
   }
   CheckMuon(downpour, job.model(), layout, reporter);
-  CheckDifferences(downpour, reporter);
   CheckChanges(downpour, reporter);
-  CheckStaleness(downpour, reporter);
+  if (job.synchronous().reduce() != Synchronous::SHARDS) {
+    CheckDifferences(downpour, reporter);
+    CheckStaleness(downpour, reporter);
+  }
   const bool chosen = downpour.has_local();  // unset: differences are subtracted
   if (!chosen && downpour.optimizer().kind_case() == Optimizer::KIND_NOT_SET) {
     reporter->Error("downpour.optimizer",
@@ -258,6 +262,9 @@ class JobCheck {
     }
     if (job_.has_sandblaster() && !joined()) {
       CheckSandblaster(job_, reporter_);
+    }
+    if (job_.has_synchronous()) {
+      CheckSynchronous(job_, reporter_);
     }
   }
 

@@ -357,11 +357,11 @@ TEST_F(OnCluster, WhereShardsOnlyStoreTheyHaveRoomForAllOnceMore) {
   const uint64_t without = ShardBytes(job_, 131072);
   for (const auto reduce : {Synchronous::AUTO, Synchronous::RING, Synchronous::NAIVE}) {
     job_.mutable_synchronous()->set_reduce(reduce);
-    EXPECT_TRUE(ShardsOnlyStore(job_));
+    EXPECT_TRUE(TrainsInGroups(job_));
     EXPECT_EQ(ShardBytes(job_, 131072) - without, 131072u * 8);  // with momentum
   }
   job_.mutable_synchronous()->set_reduce(Synchronous::SHARDS);
-  EXPECT_FALSE(ShardsOnlyStore(job_));
+  EXPECT_FALSE(TrainsInGroups(job_));
   EXPECT_EQ(ShardBytes(job_, 131072), without);
   job_.mutable_synchronous()->set_reduce(Synchronous::RING);
   cluster_.mutable_ps(0)->set_memory_limit_mib(1);

@@ -195,6 +195,10 @@ void CheckJoined(const Job& job, Reporter* reporter) {
     reporter->Error("sandblaster", "a model that lists its tensors is trained by Downpour SGD",
                     "leave it out");
   }
+  if (job.has_synchronous()) {
+    reporter->Error("synchronous", absl::StrCat("the state of a step ", kItsPrograms),
+                    "leave it out; rounds { } with local steps average what programs do");
+  }
   if (!job.has_downpour()) {
     reporter->Error("downpour", "a joined job is trained by Downpour SGD",
                     "add downpour { optimizer { ... } }");

@@ -18,7 +18,8 @@ uint64_t PartOf(double share, double all) {
 double StepsOfAPush(const Job& job, const Trainers& trainers) {
   const Downpour& downpour = job.downpour();
   const uint32_t steps = downpour.has_local() ? downpour.local().steps() : downpour.n_push();
-  const double of_round = downpour.has_rounds() ? std::max(1u, trainers.workers) : 1.0;
+  const bool together = downpour.has_rounds() || job.has_synchronous();
+  const double of_round = together ? std::max(1u, trainers.workers) : 1.0;
   return std::max(1u, steps) * trainers.replicas * of_round;
 }
 

@@ -176,13 +176,13 @@ TEST(AccessTest, AWriteOfASessionIsOfItsJob) {
 
 TEST(AccessTest, WhatChangesAJobIsTheCoordinatorsOrAnOperatorsAlone) {
   for (const char* method : {"CreateJob", "DeleteJob", "RestoreJob", "OpenSession", "CloseSession",
-                             "Vector", "ReduceRate", "Adopt", "Checkpoint"}) {
+                             "Vector", "ReduceRate", "Adopt", "ChangeSettings", "Checkpoint"}) {
     for (const Role role : {Role::kPs, Role::kWorker, Role::kOperator, Role::kViewer}) {
       EXPECT_FALSE(CheckCall(Member(role), absl::StrCat("/monsoon.ParameterServer/", method)).ok())
           << method;
     }
   }
-  for (const char* method : {"Submit", "Start", "Cancel", "Delete", "Drain", "GiveUp"}) {
+  for (const char* method : {"Submit", "Start", "Cancel", "Delete", "Drain", "GiveUp", "Set"}) {
     for (const Role role : {Role::kCoordinator, Role::kPs, Role::kWorker, Role::kViewer}) {
       EXPECT_FALSE(CheckCall(Member(role), absl::StrCat("/monsoon.JobService/", method)).ok())
           << method;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/job/batch_order.h"
 #include "coordinator/job/replica_set.h"
 #include "coordinator/job/shard_reason.h"
 #include "proto/downpour.pb.h"
@@ -114,7 +115,7 @@ Activity Checkpoints::ActivityOf(const JobRecord& job) const {
   if (!View(job).HasParameters()) {
     return Activity::kBusy;
   }
-  const JobProcedure* const procedure = job.procedure();
+  JobProcedure* const procedure = job.procedure();
   if (procedure != nullptr && !procedure->pushes() && !procedure->trained() &&
       (job.stage() == JOB_ACTIVE || procedure->driven())) {
     return procedure->stands_still() ? Activity::kStill : Activity::kBusy;
@@ -124,6 +125,9 @@ Activity Checkpoints::ActivityOf(const JobRecord& job) const {
   }
   if (job.stage() == JOB_ENDING) {
     return View(job).SessionsAreClosed() ? Activity::kOver : Activity::kBusy;
+  }
+  if (procedure->stored() != nullptr && !procedure->stored()->whole()) {
+    return Activity::kBusy;
   }
   const Phase phase = procedure->phase();
   const bool trains = procedure->pushes() && phase > Phase::kIdle && phase <= Phase::kDraining;
@@ -151,6 +155,14 @@ CheckpointContext Checkpoints::MakeContext(const JobRecord& job, const std::stri
         *progress->add_stream() = stream.position();
       }
     }
+  }
+  if (job.state().has_synchronous()) {
+    // What the shards have is what was written last, or what they began with.
+    const SynchronousState& state = job.state().synchronous();
+    const SynchronousPosition& at = state.written() > 0 ? state.written_at() : state.resumed();
+    *context.mutable_synchronous() = at;
+    *context.mutable_downpour() = BatchOrder(job.plan.examples, job.plan.job.batch_size())
+                                      .ProgressAt(at, job.plan.job.block_examples());
   }
   if (const auto& iterations = job.state().sandblaster().iteration(); !iterations.empty()) {
     context.set_iterations(iterations.rbegin()->iteration());
@@ -269,8 +281,7 @@ void Checkpoints::TakeCommands(absl::Duration now, std::vector<ShardCommand>* co
       request.set_term(term());
       request.set_generation(job->checkpoints.state().ordered());
       *request.mutable_context() = job->checkpoints.state().context();
-      *request.mutable_context()->mutable_job() = job->plan.job;
-      request.mutable_context()->mutable_job()->MergeFrom(job->checkpoints.state().context().job());
+      *request.mutable_context()->mutable_job() = JobOfGeneration(*job);
       if (job->checkpoints.state().held() == 0) {
         *request.mutable_known_jobs() = Known(jobs_);
       }

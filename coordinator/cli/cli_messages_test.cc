@@ -35,6 +35,40 @@ TEST_F(CliTest, DrainWaitsUntilTheWorkerHasLeft) {
   EXPECT_THAT(cli_.err(), HasSubstr("worker/1 has not left after 5 s"));
 }
 
+TEST_F(CliTest, SetTellsWhatHasChangedAndWhoGoesByIt) {
+  SetReply reply;
+  reply.set_job("lenet-1");
+  reply.set_revision(2);
+  SettingChange& change = *reply.add_change();
+  change.set_path("downpour.staleness_bound");
+  change.set_from("4");
+  change.set_to("8");
+  change.set_taken_by("each worker, from its next push on");
+  cli_.coordinator.set = reply;
+  EXPECT_EQ(Run({"set", "lenet-1", "downpour.staleness_bound=8", "downpour.workers=3"}), 0);
+  EXPECT_EQ(cli_.out(), "downpour.staleness_bound: 4 -> 8 (each worker, from its next push on)\n");
+  EXPECT_THAT(cli_.coordinator.calls,
+              ::testing::Contains("Set lenet-1 downpour.staleness_bound=8 downpour.workers=3"));
+  EXPECT_EQ(Run({"set", "lenet-1", "downpour.staleness_bound=8", "--json"}), 0);
+  EXPECT_EQ(cli_.out(),
+            "{\"schema_version\":1,\"job\":\"lenet-1\",\"settings_revision\":2,\"changes\":[{"
+            "\"path\":\"downpour.staleness_bound\",\"from\":\"4\",\"to\":\"8\","
+            "\"taken_by\":\"each worker, from its next push on\"}]}\n");
+  reply.clear_change();
+  cli_.coordinator.set = reply;
+  EXPECT_EQ(Run({"set", "latest", "downpour.workers=3"}), 0);
+  EXPECT_EQ(cli_.out(), "lenet-1 has these settings already\n");
+}
+
+TEST_F(CliTest, SetRefusesWhatSetsNothing) {
+  EXPECT_EQ(Run({"set", "lenet-1"}), 2);
+  EXPECT_EQ(Run({"set", "lenet-1", "downpour.workers"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("\"downpour.workers\" sets nothing; say PATH=VALUE"));
+  cli_.coordinator.set = absl::FailedPreconditionError("job lenet-1 does not train any more");
+  EXPECT_EQ(Run({"set", "lenet-1", "downpour.workers=3"}), 2);
+  EXPECT_THAT(cli_.err(), HasSubstr("does not train any more"));
+}
+
 // Told again until no job waits for an answer of the shard.
 TEST_F(CliTest, GiveUpTellsWhatHasBecomeOfTheJobs) {
   GiveUpReply waiting;

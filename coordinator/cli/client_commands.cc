@@ -46,6 +46,10 @@ constexpr Command kCommands[] = {
      "  coordinator checkpoint lenet-1\n"
      "  coordinator checkpoint latest --timeout=10 --json\n",
      RunCheckpoint},
+    {"set", "JOB PATH=VALUE... [flags]", "change settings of a job while it trains",
+     "  coordinator set lenet-1 downpour.optimizer.adagrad.rate=0.01\n"
+     "  coordinator set latest downpour.staleness_bound=8 downpour.workers=6\n",
+     RunSet},
     {"drain", "worker/N [flags]", "let a worker finish its push and leave",
      "  coordinator drain worker/1 --wait\n", RunDrain},
     {"give-up", "ps/N|coordinator/0 [flags]",

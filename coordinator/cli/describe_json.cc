@@ -167,6 +167,19 @@ void WriteSandblaster(const JobDescription::Sandblaster& sandblaster, JsonWriter
   json->EndObject();
 }
 
+void WriteSynchronous(const JobDescription::Synchronous& synchronous, JsonWriter* json) {
+  json->BeginObject();
+  WriteMembers(synchronous, {"reduce", "group"}, json);
+  json->Key("members").BeginArray();
+  for (const uint32_t member : synchronous.member()) {
+    json->Value(uint64_t{member});
+  }
+  json->EndArray();
+  WriteMembers(synchronous, {"batches", "updates", "broken", "retaken", "regrouping_s", "stored"},
+               json);
+  json->EndObject();
+}
+
 void WriteDurability(const JobDescription::Durability& durability,
                      const JobDescription::Counts& counts, JsonWriter* json) {
   json->BeginObject();
@@ -192,6 +205,22 @@ void WriteDurability(const JobDescription::Durability& durability,
     json->Null();
   }
   json->EndObject();
+}
+
+// What only one of them has.
+void WriteModes(const JobDescription& description, JsonWriter* json) {
+  json->Key("sandblaster");
+  if (description.has_sandblaster()) {
+    WriteSandblaster(description.sandblaster(), json);
+  } else {
+    json->Null();
+  }
+  json->Key("synchronous");
+  if (description.has_synchronous()) {
+    WriteSynchronous(description.synchronous(), json);
+  } else {
+    json->Null();
+  }
 }
 
 }  // namespace
@@ -250,12 +279,10 @@ std::string DescribeJson(const JobDescription& description) {
                                  ? std::make_optional(description.rate_factor())
                                  : std::nullopt);
   json.Member("outer_optimizer", TextOrNull(description.outer_optimizer()));
-  json.Key("sandblaster");
-  if (description.has_sandblaster()) {
-    WriteSandblaster(description.sandblaster(), &json);
-  } else {
-    json.Null();
+  if (description.has_settings()) {
+    WriteObject(description.settings(), "", &json.Key("settings"));
   }
+  WriteModes(description, &json);
   return json.EndObject().text();
 }
 

@@ -126,6 +126,7 @@ constexpr char kFull[] = R"pb(
     silent_s: 0.25
     address: "alpha:2230"
     clock: 77
+    settings_revision: 3
   }
   worker { task: 2 state: "LOST" device: "CPU" threads: 1 }
   shard {
@@ -147,6 +148,8 @@ constexpr char kFull[] = R"pb(
     rows_applied: 77
     rows_fetched: 99
     address: "beta:2222"
+    settings_revision: 3
+    settings_from: 901
   }
   table { name: "words" rows: 1010 columns: 16 }
   data {
@@ -196,16 +199,19 @@ constexpr char kFullJson[] =
     R"("examples":64000,"examples_per_s":1770.25,"fetches":500,"pushes":499,"staleness_p50":1,)"
     R"("recent_staleness_p50":2,)"
     R"("blocks_done":60,"last_seen_ms":1700000012000,"replicas":3,"replicas_lost":1,"waits_for":"",)"
-    R"("host":"attic","local_steps":50,"silent_s":0.25,"address":"alpha:2230","clock":77},)"
+    R"("host":"attic","local_steps":50,"silent_s":0.25,"address":"alpha:2230","clock":77,)"
+    R"("settings_revision":3},)"
     R"({"task":2,"pid":0,"state":"LOST","device":"CPU","threads":1,"steps":0,"examples":0,)"
     R"("examples_per_s":0,"fetches":0,"pushes":0,"staleness_p50":null,)"
     R"("recent_staleness_p50":null,"blocks_done":0,)"
     R"("last_seen_ms":0,"replicas":0,"replicas_lost":0,"waits_for":"","host":"",)"
-    R"("local_steps":null,"silent_s":null,"address":"","clock":null}],)"
+    R"("local_steps":null,"silent_s":null,"address":"","clock":null,)"
+    R"("settings_revision":0}],)"
     R"("shards":[{"task":0,"pid":21,"begin":0,"end":129136,"stripes":2,"stripe_bytes":1048576,)"
     R"("version_min":1499,"version_max":1500,"pushes":2999,"duplicates":6,"epoch":5,)"
     R"("rss_bytes":30000000,"table_rows":1010,"table_stripes":6,"touched_table_stripes":2,)"
-    R"("rows_applied":77,"rows_fetched":99,"address":"beta:2222"}],)"
+    R"("rows_applied":77,"rows_fetched":99,"address":"beta:2222",)"
+    R"("settings_revision":3,"settings_from":901}],)"
     R"("data":{"examples":60000,"blocks":59,"blocks_done":18,"blocks_released":2},)"
     R"("streams":[{"name":"part-0","taken_by":2,"read_by":1,"push":17,"state_bytes":9,)"
     R"("read_again":3}],)"
@@ -217,7 +223,8 @@ constexpr char kFullJson[] =
     R"("records":16,"row_pushes":3},{"shard":0,"worker":2,"incarnation":3,"from":14,"to":null,)"
     R"("to_at_least":15,"records":4,"row_pushes":0}],"restores":33,"away_steps":32,)"
     R"("best":{"generation":4,"epoch":1,"accuracy":0.8125,"loss":0.625}},)"
-    R"("rate_factor":null,"outer_optimizer":null,"sandblaster":null})";
+    R"("rate_factor":null,"outer_optimizer":null,"sandblaster":null,)"
+    R"("synchronous":null})";
 
 TEST(DescribeTextTest, LostPushesWithRowsSaySo) {
   const JobDescription job = Parse<JobDescription>(kFull);
@@ -296,7 +303,7 @@ TEST(DescribeJsonTest, SandblasterGolden) {
       R"("largest_command_bytes":512,)"
       R"("trace":[{"iteration":0,"f":2.25,"gradient_norm":3.5,"step_length":0,"evaluations":1,)"
       R"("elapsed_s":0.5},{"iteration":1,"f":1.5,"gradient_norm":0.75,"step_length":0.25,)"
-      R"("evaluations":3,"elapsed_s":2}]}})");
+      R"("evaluations":3,"elapsed_s":2}]},"synchronous":null})");
 }
 
 TEST(DescribeJsonTest, ASandblasterJobThatHasNotEvaluatedYet) {
@@ -308,7 +315,29 @@ TEST(DescribeJsonTest, ASandblasterJobThatHasNotEvaluatedYet) {
       R"("sandblaster":{"iteration":0,"f":null,"gradient_norm":null,"step_length":null,)"
       R"("evaluations":0,"chunks":{"total":0,"done":0,"outstanding":0,"backup":0},)"
       R"("affinity":null,"end_reason":null,"end_detail":null,"overflows":0,"reproducibility":null,)"
-      R"("commands":0,"command_bytes":0,"largest_command_bytes":0,"trace":[]}})");
+      R"("commands":0,"command_bytes":0,"largest_command_bytes":0,"trace":[]},)"
+      R"("synchronous":null})");
+}
+
+TEST(DescribeJsonTest, ASynchronousJobTellsOfItsGroup) {
+  const std::string json = DescribeJson(Parse<JobDescription>(R"pb(
+    synchronous {
+      reduce: "RING"
+      group: 3
+      member: 0
+      member: 2
+      batches: 2
+      updates: 120
+      broken: 1
+      retaken: 1
+      regrouping_s: 3.5
+      stored: 100
+    }
+  )pb"));
+  ParseBack(json);
+  EXPECT_EQ(json.substr(json.find("\"synchronous\"")),
+            R"("synchronous":{"reduce":"RING","group":3,"members":[0,2],"batches":2,)"
+            R"("updates":120,"broken":1,"retaken":1,"regrouping_s":3.5,"stored":100}})");
 }
 
 TEST(DescribeJsonTest, WhatIsNotMeasuredIsNull) {

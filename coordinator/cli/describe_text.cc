@@ -115,6 +115,14 @@ void AppendProgress(const JobDescription& job, std::string* text) {
                    DecimalOr(progress.has_train_accuracy(), progress.train_accuracy(), 4), ", ",
                    DecimalOr(progress.has_examples_per_s(), progress.examples_per_s(), 0),
                    " examples/s"));
+  if (job.has_settings()) {
+    AppendRow(text, "settings",
+              absl::StrCat("revision ", job.settings().revision(),
+                           absl::StrFormat(", set after %.1f s", job.settings().elapsed_s()),
+                           job.settings().has_from_round()
+                               ? absl::StrCat(", from round ", job.settings().from_round(), " on")
+                               : ""));
+  }
   if (!job.outer_optimizer().empty()) {
     AppendRow(text, "differences", job.outer_optimizer());
   }
@@ -227,6 +235,21 @@ void AppendSandblaster(const JobDescription::Sandblaster& batch, std::string* te
                   ? batch.end_reason()
                   : absl::StrCat(batch.end_reason(), ": ", batch.end_detail()));
   }
+}
+
+void AppendSynchronous(const JobDescription::Synchronous& job, std::string* text) {
+  AppendRow(text, "synchronous",
+            job.group() == 0
+                ? "no group yet"
+                : absl::StrCat("update ", job.updates(), ", ", job.batches(),
+                               " replicas in sync: group ", job.group(), " of workers ",
+                               absl::StrJoin(job.member(), ", "), ", reduce ", job.reduce()));
+  AppendRow(text, "",
+            absl::StrFormat("%d groups broken, %d steps taken again, nobody trained for %.1f s",
+                            job.broken(), job.retaken(), job.regrouping_s()));
+  AppendRow(text, "",
+            job.has_stored() ? absl::StrCat("the shards store update ", job.stored())
+                             : "the shards store what the job began with");
 }
 
 // "CPUx2": two threads; "3/4 CPUx2": three replicas of four with so many each.
@@ -366,6 +389,9 @@ std::string DescribeText(const JobDescription& job) {
   AppendProgress(job, &text);
   if (job.has_sandblaster()) {
     AppendSandblaster(job.sandblaster(), &text);
+  }
+  if (job.has_synchronous()) {
+    AppendSynchronous(job.synchronous(), &text);
   }
   AppendTraffic(job, &text);
   AppendRow(

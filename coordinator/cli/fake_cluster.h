@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/clock.h"
 #include "common/storage/simulated_storage.h"
 #include "coordinator/chaos/cluster_watch.h"
@@ -41,6 +42,7 @@ struct FakeCoordinator {
   JobState cancel_state = CANCELLED;
   absl::StatusOr<CheckpointOrder> checkpoint = CheckpointOrder();
   absl::Status drain_error;
+  absl::StatusOr<SetReply> set = SetReply();
   // Answers of GiveUp in order; the last one repeats.
   std::deque<absl::StatusOr<GiveUpReply>> given_up;
   // What Info says of worker/1 in order; the last one repeats.
@@ -124,6 +126,13 @@ class FakeJobClient : public JobClient {
       coordinator_.given_up.pop_front();
     }
     return reply.ok() ? Answer(absl::StrCat("GiveUp ", task, " by ", by), *reply) : reply;
+  }
+  absl::StatusOr<SetReply> Set(const std::string& job,
+                               const std::vector<std::string>& settings) override {
+    return coordinator_.set.ok()
+               ? Answer(absl::StrCat("Set ", job, " ", absl::StrJoin(settings, " ")),
+                        *coordinator_.set)
+               : coordinator_.set;
   }
   absl::StatusOr<InfoReply> Info() override {
     if (coordinator_.info) {

@@ -1,8 +1,12 @@
 #include "coordinator/cli/job_commands.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status.h"
@@ -69,6 +73,20 @@ void PrintCheckpoint(const Invocation& call, bool json, const JobDescription& jo
   writer.BeginObject().Member("schema_version", 1).Member("job", job.summary().job());
   writer.Member("generation", durability.generation());
   call.Print(writer.Member("disk_bytes", durability.disk_bytes()).EndObject().text());
+}
+
+// Of one call of `set`.
+constexpr size_t kMostSettings = 64;
+
+std::string ChangesJson(const SetReply& reply) {
+  JsonWriter json;
+  json.BeginObject().Member("schema_version", 1).Member("job", reply.job());
+  json.Member("settings_revision", reply.revision()).Key("changes").BeginArray();
+  for (const SettingChange& change : reply.change()) {
+    json.BeginObject().Member("path", change.path()).Member("from", change.from());
+    json.Member("to", change.to()).Member("taken_by", change.taken_by()).EndObject();
+  }
+  return json.EndArray().EndObject().text();
 }
 
 }  // namespace
@@ -221,6 +239,42 @@ int RunDelete(Invocation& call) {
     return kExitOk;
   }
   return remove.PrintSummary(deleted, "deleted");
+}
+
+int RunSet(Invocation& call) {
+  bool json = false;
+  ClusterFlag cluster(&call);
+  call.flags().Add("json", &json, "one JSON object on the standard output");
+  if (const std::optional<int> code = call.Parse(2, 1 + kMostSettings)) {
+    return *code;
+  }
+  const std::string& job = call.positional()[0];
+  const std::vector<std::string> settings(call.positional().begin() + 1, call.positional().end());
+  for (const std::string& setting : settings) {
+    if (!absl::StrContains(setting, '=')) {
+      return call.Usage(absl::StrCat("\"", setting, "\" sets nothing; say PATH=VALUE"));
+    }
+  }
+  absl::StatusOr<std::unique_ptr<JobClient>> client = cluster.Connect();
+  if (!client.ok()) {
+    return call.Fail(client.status());
+  }
+  const absl::StatusOr<SetReply> reply = (*client)->Set(job, settings);
+  if (!reply.ok()) {
+    return call.Fail(reply.status());
+  }
+  if (json) {
+    call.Print(ChangesJson(*reply));
+    return kExitOk;
+  }
+  for (const SettingChange& change : reply->change()) {
+    call.Print(absl::StrCat(change.path(), ": ", change.from(), " -> ", change.to(), " (",
+                            change.taken_by(), ")"));
+  }
+  if (reply->change().empty()) {
+    call.Print(absl::StrCat(reply->job(), " has these settings already"));
+  }
+  return kExitOk;
 }
 
 }  // namespace monsoon

@@ -1,5 +1,5 @@
 // The verbs that ask the coordinator about jobs: jobs, describe, watch, cancel,
-// checkpoint, delete; and about tasks: drain, give-up, tasks.
+// checkpoint, set, delete; and about tasks: drain, give-up, tasks.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ int RunWatch(Invocation& call);
 int RunCancel(Invocation& call);
 int RunCheckpoint(Invocation& call);
 int RunDelete(Invocation& call);
+int RunSet(Invocation& call);
 int RunDrain(Invocation& call);
 int RunGiveUp(Invocation& call);
 int RunTasks(Invocation& call);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -32,6 +33,9 @@ class JobClient {
   virtual absl::StatusOr<TaskStatus> Drain(uint32_t worker) = 0;
   // `by`: who says that the task's state folder will not come back.
   virtual absl::StatusOr<GiveUpReply> GiveUp(const std::string& task, const std::string& by) = 0;
+  // `settings`: assignments as of submit --set.
+  virtual absl::StatusOr<SetReply> Set(const std::string& job,
+                                       const std::vector<std::string>& settings) = 0;
 
   // Over gRPC; does not connect yet. All requests but Info are for the coordinator of `cluster`,
   // and another one refuses them (FAILED_PRECONDITION); "": for whichever is there. `tls`: as of

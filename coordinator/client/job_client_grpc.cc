@@ -67,6 +67,13 @@ class GrpcJobClient : public JobClient {
     request.set_by(by);
     return UnaryCall(channel_, stub_.get(), &Stub::GiveUp, request, deadline_, address_, tls_);
   }
+  absl::StatusOr<SetReply> Set(const std::string& job,
+                               const std::vector<std::string>& settings) override {
+    auto request = For<SetRequest>();
+    request.set_job(job);
+    request.mutable_setting()->Assign(settings.begin(), settings.end());
+    return UnaryCall(channel_, stub_.get(), &Stub::Set, request, deadline_, address_, tls_);
+  }
   absl::StatusOr<InfoReply> Info() override {
     return UnaryCall(channel_, stub_.get(), &Stub::Info, InfoRequest(), deadline_, address_, tls_);
   }

@@ -118,7 +118,7 @@ TEST_F(ComparePlanTest, AllThatIsWrongIsToldAtOnce) {
             "--grid_epochs: -1 is no number above 0\n"
             "--modes: there is no mode \"nonsense\"; there are single, downpour, ssp, drop, "
             "damped, local, "
-            "diloco, sandblaster\n"
+            "diloco, synchronous, sandblaster\n"
             "--rates: \"0\" is no number above 0; as in --rates=0.01,0.03\n"
             "--rates: \"x\" is no number above 0; as in --rates=0.01,0.03\n"
             "--kill: \"worker/2\": the cluster file has 2 workers, 1 parameter servers and "

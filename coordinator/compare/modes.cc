@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "common/optimizer/schedule_lengths.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "proto/synchronous.pb.h"
 
 namespace monsoon {
 namespace {
@@ -172,6 +174,33 @@ absl::Status TrainInBatch(double, Job* job, Notes* notes) {
   return absl::OkStatus();
 }
 
+std::string ReduceWord(double number) {
+  return absl::AsciiStrToLower(
+      Synchronous::Reduce_Name(static_cast<Synchronous::Reduce>(static_cast<int>(number))));
+}
+
+absl::Status TakeStepsTogether(double reduce, Job* job, Notes* notes) {
+  RETURN_IF_ERROR(NeedDownpour(*job));
+  const Downpour before = job->downpour();
+  Downpour* const downpour = job->mutable_downpour();
+  downpour->Clear();
+  *downpour->mutable_optimizer() =
+      before.local().has_inner() ? before.local().inner() : before.optimizer();
+  downpour->mutable_optimizer()->clear_damping();  // nothing is stale
+  downpour->set_workers(before.workers());
+  if (before.has_local() || before.n_push() > 1 || before.n_fetch() > 1) {
+    notes->push_back("each step is all replicas' step, whatever the job fetches and pushes");
+  }
+  job->clear_sandblaster();
+  if (!job->has_synchronous()) {
+    job->mutable_synchronous()->set_scale_rate(Synchronous::LINEAR);
+    notes->push_back("k times the rate for k times the batch (scale_rate: LINEAR)");
+  }
+  job->mutable_synchronous()->set_reduce(
+      static_cast<Synchronous::Reduce>(static_cast<int>(reduce)));
+  return absl::OkStatus();
+}
+
 constexpr double kMostSteps = 1048576;  // LocalSteps.steps
 constexpr double kMostBound = 65536;    // Downpour.staleness_bound
 
@@ -193,6 +222,9 @@ constexpr Mode kModes[] = {
     {"diloco", "H", 1, kMostSteps, true, 50, true,
      "the same in rounds of all workers, with Nesterov's momentum outside (rate 0.7, momentum 0.9)",
      TakeRounds},
+    {"synchronous", "R", Synchronous::AUTO, Synchronous::SHARDS, true, Synchronous::RING, true,
+     "all take each step together, their gradients summed by R (synchronous.reduce)",
+     TakeStepsTogether, ReduceWord},
     {"sandblaster", "", 0, 0, true, 0, false, "in batch, by L-BFGS over the whole training set",
      TrainInBatch},
 };
@@ -206,12 +238,22 @@ std::string Written(const Mode& mode) {
 }
 
 std::string RangeText(const Mode& mode) {
+  if (mode.word != nullptr) {
+    std::vector<std::string> words;
+    for (double number = mode.least; number <= mode.most; ++number) {
+      words.push_back(mode.word(number));
+    }
+    return absl::StrCat("one of ", absl::StrJoin(words, ", "));
+  }
   return mode.whole ? absl::StrFormat("a whole number in %.0f .. %.0f", mode.least, mode.most)
                     : absl::StrFormat("a number above %g and up to %g", mode.least, mode.most);
 }
 
 // The shortest digits that are this number alone.
 std::string NumberText(const Mode& mode, double number) {
+  if (mode.word != nullptr) {
+    return mode.word(number);
+  }
   if (mode.whole) {
     return absl::StrFormat("%.0f", number);
   }
@@ -234,6 +276,18 @@ absl::StatusOr<const Mode*> FindMode(const std::string& name) {
                    hint.empty() ? absl::StrCat("there are ", absl::StrJoin(names, ", ")) : hint));
 }
 
+bool ParseNumber(const Mode& mode, const std::string& text, double* number) {
+  if (mode.word == nullptr) {
+    return absl::SimpleAtod(text, number) && std::isfinite(*number);
+  }
+  for (*number = mode.least; *number <= mode.most; ++*number) {
+    if (absl::EqualsIgnoreCase(text, mode.word(*number))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 absl::StatusOr<ChosenMode> ParseMode(const std::string& text) {
   const size_t colon = text.find(':');
   ASSIGN_OR_RETURN(const Mode* const mode, FindMode(text.substr(0, colon)));
@@ -244,7 +298,7 @@ absl::StatusOr<ChosenMode> ParseMode(const std::string& text) {
                : absl::InvalidArgumentError(absl::StrCat("\"", text, "\": ", mode->name,
                                                          " takes no number; write ", mode->name));
   }
-  const std::string as_in = absl::StrCat("as in ", mode->name, ":", mode->example);
+  const std::string as_in = absl::StrCat("as in ", ExampleOf(*mode));
   if (colon == std::string::npos && mode->optional) {
     chosen.number = mode->example;
     chosen.text = absl::StrCat(mode->name, ":", NumberText(*mode, chosen.number));
@@ -254,8 +308,7 @@ absl::StatusOr<ChosenMode> ParseMode(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\": its ", mode->argument, " is missing; ", as_in));
   }
-  const std::string number = text.substr(colon + 1);
-  const bool is_number = absl::SimpleAtod(number, &chosen.number) && std::isfinite(chosen.number);
+  const bool is_number = ParseNumber(*mode, text.substr(colon + 1), &chosen.number);
   const bool is_right =
       is_number && chosen.number <= mode->most &&
       (mode->whole ? chosen.number >= mode->least && chosen.number == std::floor(chosen.number)
@@ -271,6 +324,11 @@ absl::StatusOr<ChosenMode> ParseMode(const std::string& text) {
 }  // namespace
 
 std::span<const Mode> Modes() { return kModes; }
+
+std::string ExampleOf(const Mode& mode) {
+  return *mode.argument == '\0' ? mode.name
+                                : absl::StrCat(mode.name, ":", NumberText(mode, mode.example));
+}
 
 std::string ChosenMode::NamePart() const {
   return absl::StrReplaceAll(text, {{":", "-"}, {".", "_"}, {"+", ""}});
@@ -307,6 +365,14 @@ std::string ModesHelp(const std::string& indent) {
 
 absl::StatusOr<ModeJob> MakeModeJob(const ChosenMode& mode, const Job& job) {
   ModeJob made{.job = job};
+  if (mode.mode->apply != TakeStepsTogether && made.job.has_synchronous()) {
+    if (made.job.synchronous().reduce() == Synchronous::SHARDS) {
+      made.job.mutable_downpour()->clear_rounds();  // that is what it stands for
+      made.job.mutable_downpour()->clear_staleness_bound();
+      made.job.mutable_downpour()->clear_staleness_policy();
+    }
+    made.job.clear_synchronous();
+  }
   RETURN_IF_ERROR(mode.mode->apply(mode.number, &made.job, &made.notes));
   FillJobDefaults(&made.job);
   RETURN_IF_ERROR(ValidateJob(made.job));

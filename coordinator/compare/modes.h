@@ -16,7 +16,7 @@ namespace monsoon {
 
 struct Mode {
   const char* name;
-  // The letter that stands for its number, as in "local:H"; "": it takes none.
+  // The letter that stands for its number, as in "local:H", or its word; "": it takes none.
   const char* argument;
   // Of that number: a whole one in [least, most], or any above least and up to most.
   double least;
@@ -28,7 +28,12 @@ struct Mode {
   // Makes the job one of this mode. An error says why it cannot be, and what to do; `notes` get
   // what of the job means nothing in this mode, or another thing.
   absl::Status (*apply)(double number, Job* job, std::vector<std::string>* notes);
+  // The word that is written for a number in [least, most]; null: numbers are.
+  std::string (*word)(double number) = nullptr;
 };
+
+// "single", "local:50": the mode with its example.
+std::string ExampleOf(const Mode& mode);
 
 // In the order of the help.
 std::span<const Mode> Modes();

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "proto/synchronous.pb.h"
 
 namespace monsoon {
 namespace {
@@ -74,8 +75,7 @@ std::string ParseError(const std::string& list) {
 
 TEST(ModesTest, EachRowsExampleIsAModeOfAPlainJob) {
   for (const Mode& mode : Modes()) {
-    const bool bare = *mode.argument == '\0';
-    const std::string text = bare ? mode.name : absl::StrCat(mode.name, ":", mode.example);
+    const std::string text = ExampleOf(mode);
     const auto parsed = ParseModes(text);
     ASSERT_OK(parsed.status());
     EXPECT_EQ(parsed->at(0).text, text);
@@ -87,8 +87,7 @@ TEST(ModesTest, EachRowsExampleIsAModeOfAPlainJob) {
 TEST(ModesTest, WhatIsComparedStaysTheSame) {
   const Job plain = Plain();
   for (const Mode& mode : Modes()) {
-    const bool bare = *mode.argument == '\0';
-    const Job job = Made(bare ? mode.name : absl::StrCat(mode.name, ":", mode.example), plain).job;
+    const Job job = Made(ExampleOf(mode), plain).job;
     EXPECT_EQ(job.seed(), plain.seed()) << mode.name;
     EXPECT_EQ(job.batch_size(), plain.batch_size()) << mode.name;
     EXPECT_EQ(job.block_examples(), plain.block_examples()) << mode.name;
@@ -300,6 +299,25 @@ TEST(RatesTest, TheRateIsThatOfWhoeverTakesTheSteps) {
   EXPECT_EQ(job.downpour().local().inner().adagrad().rate(), 0.5);
   EXPECT_EQ(job.downpour().optimizer().nesterov().rate(), 0.7);
   EXPECT_EQ(RateOf(Made("sandblaster", Plain()).job), std::nullopt);
+}
+
+TEST(ModesTest, StepsAreTakenTogetherByAWord) {
+  EXPECT_EQ(Chosen("synchronous").text, "synchronous:ring");
+  EXPECT_EQ(Chosen("synchronous:SHARDS").NamePart(), "synchronous-shards");
+  EXPECT_THAT(ParseError("synchronous:4"),
+              HasSubstr("R is one of auto, naive, tree, ring, direct, exchange, shards; as in "
+                        "synchronous:ring"));
+  const Job job = Made("synchronous:tree", Plain()).job;
+  EXPECT_EQ(job.synchronous().reduce(), Synchronous::TREE);
+  EXPECT_EQ(job.synchronous().scale_rate(), Synchronous::LINEAR);
+  EXPECT_FALSE(job.downpour().local_update().has_adagrad_rate());
+  EXPECT_EQ(job.downpour().optimizer().adagrad().rate(), 0.01);
+  // And back, whatever it stood for.
+  const Job shards = Made("synchronous:shards", Plain()).job;
+  EXPECT_TRUE(shards.downpour().has_rounds());
+  const Job plain = Made("downpour", shards).job;
+  EXPECT_FALSE(plain.has_synchronous());
+  EXPECT_FALSE(plain.downpour().has_rounds());
 }
 
 }  // namespace

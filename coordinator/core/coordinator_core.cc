@@ -33,11 +33,15 @@ CoordinatorCore::CoordinatorCore(const Cluster& cluster, uint32_t pid, Moment mo
           &replicas_,
           // Of a job that ends nothing below is done any more.
           &endings_,
+          // What shards have stored is seen before the procedure judges by it.
+          &orders_.stores,
           // The procedure sees time and replicas before what it has come to is looked at.
           &procedures_,
           // A batch returns after its procedure is there again, and its restores.
           &batches_,
-          &rates_,
+          &orders_.rates,
+          // After restores, which give a slice the newest settings.
+          &orders_.settings,
           // Before a procedure that is done makes way: what its replicas have pushed must be on
           // the disks while they are there to send it again.
           &checkpoints_,

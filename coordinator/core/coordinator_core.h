@@ -34,6 +34,7 @@
 #include "coordinator/core/job_course.h"
 #include "coordinator/core/requests.h"
 #include "coordinator/downpour/rate_orders.h"
+#include "coordinator/downpour/settings_orders.h"
 #include "coordinator/job/controller.h"
 #include "coordinator/job/registry.h"
 #include "coordinator/members/members.h"
@@ -48,6 +49,7 @@
 #include "coordinator/slices/terms.h"
 #include "coordinator/state/state_writer.h"
 #include "coordinator/status/wait_reason.h"
+#include "coordinator/synchronous/store_orders.h"
 #include "proto/cluster.pb.h"
 #include "proto/coordinator.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -90,6 +92,13 @@ class CoordinatorCore {
   // Orders a checkpoint of what is applied now. FAILED_PRECONDITION for a job that has
   // not begun to train, is kept in memory only, or has lost its parameters.
   absl::StatusOr<CheckpointOrder> Checkpoint(const std::string& job, Moment moment);
+  // `judge` says whether the changed job as a whole is valid; nothing changes where it is not.
+  // Errors: proto/coordinator.proto.
+  absl::StatusOr<SetReply> Set(const SetRequest& request, const Requests::Judge& judge,
+                               Moment moment) {
+    RETURN_IF_ERROR(guard_.Check());
+    return requests_.Set(request, judge, moment);
+  }
   // Begins to free the slices; the job is gone when the state has it no more.
   absl::StatusOr<JobSummary> Delete(const std::string& job, Moment moment) {
     RETURN_IF_ERROR(guard_.Check());
@@ -188,7 +197,12 @@ class CoordinatorCore {
   Endings endings_{&registry_, &checkpoints_};
   BatchControl batches_{&registry_, &checkpoints_};
   Procedures procedures_{&registry_, &batches_};
-  RateOrders rates_{&registry_};
+  // What shards are told of how a job goes on.
+  struct {
+    RateOrders rates;
+    StoreOrders stores;
+    SettingsOrders settings;
+  } orders_{RateOrders(&registry_), StoreOrders(&registry_), SettingsOrders(&registry_)};
   Succession succession_{&registry_, &procedures_};
   Recruitment recruitment_{&registry_};
   Terms terms_{&registry_};

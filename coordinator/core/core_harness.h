@@ -159,6 +159,7 @@ class CoreHarness {
       if (const auto reduced = shard.reductions.find(job); reduced != shard.reductions.end()) {
         status->set_rate_reductions(reduced->second);
       }
+      shard.AddSettings(job, status);
       if (const auto held = shard.generation.find(job); held != shard.generation.end()) {
         status->set_generation(held->second);
         status->set_disk_bytes(1000 * held->second);
@@ -268,6 +269,8 @@ class CoreHarness {
       case ShardCommand::Kind::kAdopt:
         EXPECT_TRUE(shard.jobs.contains(command.job));
         return absl::OkStatus();
+      case ShardCommand::Kind::kChangeSettings:
+        return shard.Change(command.settings);
     }
     return absl::InternalError("unknown command");
   }
@@ -275,6 +278,7 @@ class CoreHarness {
   ShardAnswer Answer(const ShardCommand& command) {
     ShardAnswer answer{Execute(command), shards_[command.shard].epoch};
     FakeShard& shard = shards_[command.shard];
+    answer.version = shard.told_version;
     if (command.kind == ShardCommand::Kind::kRestoreJob && answer.status.ok()) {
       answer.restored = shard.restored;
     }

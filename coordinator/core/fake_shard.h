@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/journal_mark.pb.h"
 #include "proto/member_identity.pb.h"
+#include "proto/optimizer.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace monsoon::testing {
@@ -26,6 +27,8 @@ struct FakeShard {
     jobs.clear();
     attempt.clear();
     reductions.clear();
+    settings.clear();
+    held.clear();
     open.clear();
     ordered.clear();
     checkpoint_error.clear();
@@ -54,6 +57,7 @@ struct FakeShard {
       generation.erase(job);
       ordered.erase(job);
       jobs[job] = request.written_by_client();
+      MadeWith(request);
       attempt.erase(job);
       // A new slice has no sessions.
       std::erase_if(open, [&job](const std::string& session) {
@@ -61,6 +65,39 @@ struct FakeShard {
       });
     }
     return create_error;
+  }
+  void MadeWith(const CreateShardJobRequest& request) {
+    ChangeSettingsRequest& known = settings[request.job()];
+    known.set_revision(request.settings_revision());
+    *known.mutable_optimizer() = request.optimizer();
+    known.clear_from_version();
+    held.erase(request.job());
+  }
+  // As SliceStripes::ChangeSettings of one stripe; `told_version` is what it answers.
+  absl::Status Change(const ChangeSettingsRequest& request) {
+    ++settings_orders;
+    if (!settings_error.ok()) {
+      return settings_error;
+    }
+    ChangeSettingsRequest& known = settings[request.job()];
+    if (request.revision() <= known.revision()) {
+      told_version = known.from_version();
+    } else if (request.has_rounds() && !request.has_from_version()) {
+      held.insert(request.job());
+      told_version = version;
+    } else {
+      held.erase(request.job());
+      known = request;
+      told_version = std::max(request.from_version(), version + 1);
+      known.set_from_version(told_version);
+    }
+    return absl::OkStatus();
+  }
+  void AddSettings(const std::string& job, ShardJobStatus* status) const {
+    if (const auto known = settings.find(job); known != settings.end()) {
+      status->set_settings_revision(known->second.revision());
+      status->set_settings_from(known->second.from_version());
+    }
   }
   absl::Status Restore(const RestoreShardJobRequest& request) {
     const std::string& job = request.create().job();
@@ -91,6 +128,7 @@ struct FakeShard {
       return absl::NotFoundError("no part of it is good enough");
     }
     jobs[job] = request.create().written_by_client();
+    MadeWith(request.create());
     version = newest > 0 ? version_on_disk[job] : 0;
     restored.Clear();
     restored.set_shard_epoch(epoch);
@@ -157,7 +195,12 @@ struct FakeShard {
   int restores = 0;             // orders, repeated ones too
   RestoreShardJobRequest restore;
   RestoreShardJobReply restored;
-  std::map<std::string, uint32_t> reductions;  // by job
+  std::map<std::string, uint32_t> reductions;             // by job
+  std::map<std::string, ChangeSettingsRequest> settings;  // that it has, by job
+  std::set<std::string> held;                             // jobs of which it ends no round
+  absl::Status settings_error;
+  uint64_t told_version = 0;
+  int settings_orders = 0;  // repeated ones too
   absl::Status rate_error;
   int rate_orders = 0;
   int strange = 0;  // other commands for jobs that it does not have

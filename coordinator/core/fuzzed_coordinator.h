@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +22,7 @@
 #include "common/transport/frame/protocol.h"
 #include "coordinator/core/coordinator_core.h"
 #include "coordinator/core/core_fuzz_jobs.h"
-#include "coordinator/core/fake_shard.h"
+#include "coordinator/core/fuzzed_shards.h"
 #include "coordinator/job/job_plan.h"
 #include "google/protobuf/text_format.h"
 
@@ -39,12 +38,7 @@ class FuzzedCoordinator {
     std::function<void(const ShardCommand&)> on_command;
   };
 
-  explicit FuzzedCoordinator(Observer observer = {})
-      : observer_(std::move(observer)), shards_(kShards) {
-    for (uint32_t i = 0; i < kShards; ++i) {
-      shards_[i].pid = 100 + i;
-      shards_[i].state_dir = absl::StrCat("/state/", i);
-    }
+  explicit FuzzedCoordinator(Observer observer = {}) : observer_(std::move(observer)) {
     RestartCoordinator();
   }
 
@@ -143,7 +137,8 @@ class FuzzedCoordinator {
         return;
       }
       case 8:
-        return CheckAnswer(core_->Checkpoint(JobOf(call), now()).status());
+        return call.flag(4) ? Set(call)
+                            : CheckAnswer(core_->Checkpoint(JobOf(call), now()).status());
       case 9:
         return CheckAnswer(core_->Cancel(JobOf(call), now()).status());
       case 10:
@@ -160,7 +155,7 @@ class FuzzedCoordinator {
       case 15:
         return Minimise(call);
       case 16:
-        return TroubleShard(call);
+        return shards_.Trouble(WorkerOf(call), call.flags >> 2 & 3);
       default:
         return RestartCoordinator();
     }
@@ -193,6 +188,18 @@ class FuzzedCoordinator {
       submission.resume = request->resume();
     }
     CheckAnswer(core_->Submit(*plan, submission, now()).status());
+  }
+
+  void Set(const FuzzCall& call) {
+    SetRequest right;
+    right.set_job("latest");
+    const int value = 1 + (call.flags >> 5);
+    right.add_setting(call.flag(1)   ? absl::StrCat("downpour.optimizer.sgd.rate=", value)
+                      : call.flag(2) ? absl::StrCat("downpour.local.steps=", value)
+                                     : absl::StrCat("downpour.workers=", value));
+    if (const auto request = Read(call, right)) {
+      CheckAnswer(core_->Set(*request, &JobPlan::Judge, now()).status());
+    }
   }
 
   void Enter(const FuzzCall& call) {
@@ -290,45 +297,11 @@ class FuzzedCoordinator {
 
   // ---- shards ----
 
-  absl::StatusOr<ShardStatusReply> StatusOf(uint32_t index) const {
-    const FakeShard& shard = shards_[index];
-    if (shard.silent) {
-      return absl::DeadlineExceededError("no answer");
-    }
-    if (!shard.alive) {
-      absl::Status refused = absl::UnavailableError("connection refused");
-      MarkNobodyListens(&refused);
-      return refused;
-    }
-    ShardStatusReply reply;
-    reply.set_cluster("c");
-    reply.set_task(index);
-    reply.set_pid(shard.pid);
-    reply.set_shard_epoch(shard.epoch);
-    reply.set_term(shard.term);
-    reply.set_state_dir(shard.state_dir);
-    for (const auto& [job, written] : shard.jobs) {
-      ShardJobStatus* const status = reply.add_job();
-      status->set_job(job);
-      status->set_job_term(job_terms_.at(job));
-      status->set_stripes(2);
-      status->set_version_min(shard.version);
-      status->set_version_max(shard.version);
-      const auto held = shard.generation.find(job);
-      status->set_generation(held == shard.generation.end() ? 0 : held->second);
-      const auto error = shard.checkpoint_error.find(job);
-      status->set_checkpoint_error(error == shard.checkpoint_error.end() ? "" : error->second);
-      const auto reduced = shard.reductions.find(job);
-      status->set_rate_reductions(reduced == shard.reductions.end() ? 0 : reduced->second);
-    }
-    return reply;
-  }
-
   // With the message in one shard's answer.
   void Poll(const FuzzCall& call) {
     const uint64_t round = core_->BeginPoll();
     for (uint32_t i = 0; i < kShards; ++i) {
-      absl::StatusOr<ShardStatusReply> reply = StatusOf(i);
+      absl::StatusOr<ShardStatusReply> reply = shards_.StatusOf(i);
       if (reply.ok() && i == WorkerOf(call)) {
         if (const auto changed = Read(call, *reply)) {
           reply = *changed;
@@ -336,62 +309,6 @@ class FuzzedCoordinator {
       }
       core_->OnPoll(i, round, reply, now());
     }
-  }
-
-  void TroubleShard(const FuzzCall& call) {
-    FakeShard& shard = shards_[WorkerOf(call)];
-    switch (call.flags >> 2 & 3) {
-      case 0:
-        shard.Restart();
-        break;
-      case 1:
-        shard.alive = false;
-        break;
-      case 2:
-        shard.silent = !shard.silent;
-        break;
-      default:
-        shard.disk_error = shard.disk_error.empty() ? "the disk is full" : "";
-        break;
-    }
-  }
-
-  ShardAnswer Execute(const ShardCommand& command) {
-    FakeShard& shard = shards_[command.shard];
-    if (const absl::Status reached = StatusOf(command.shard).status(); !reached.ok()) {
-      return {.status = reached};
-    }
-    shard.term = std::max(shard.term, command.term);
-    ShardAnswer answer{.shard_epoch = shard.epoch};
-    switch (command.kind) {
-      case ShardCommand::Kind::kCreateJob:
-        shard.jobs[command.job] = command.create.written_by_client();
-        job_terms_[command.job] = command.job_term;
-        break;
-      case ShardCommand::Kind::kDeleteJob:
-        shard.jobs.erase(command.job);
-        break;
-      case ShardCommand::Kind::kRestoreJob:
-        answer.status = shard.Restore(command.restore);
-        answer.restored = answer.status.ok() ? shard.restored : RestoreShardJobReply();
-        break;
-      case ShardCommand::Kind::kCheckpoint:
-        if (shard.jobs.contains(command.job)) {
-          shard.ordered[command.job] = command.checkpoint;
-          shard.Write();
-        } else {
-          answer.status = absl::NotFoundError("no such job");
-        }
-        break;
-      case ShardCommand::Kind::kReduceRate:
-        shard.reductions[command.job] = command.reduce.reductions();
-        break;
-      case ShardCommand::Kind::kAdopt:
-      case ShardCommand::Kind::kOpenSession:
-      case ShardCommand::Kind::kCloseSession:
-        break;
-    }
-    return answer;
   }
 
   void Settle() {
@@ -405,7 +322,7 @@ class FuzzedCoordinator {
         if (observer_.on_command) {
           observer_.on_command(command);
         }
-        core_->OnCommand(command, Execute(command), now());
+        core_->OnCommand(command, shards_.Execute(command), now());
       }
     }
     core_->TakeLog();
@@ -483,8 +400,7 @@ class FuzzedCoordinator {
   const Cluster cluster_ = MakeCluster();
   absl::Duration now_ = absl::Seconds(1000);
   uint32_t pid_ = 0;
-  std::vector<FakeShard> shards_;
-  std::map<std::string, uint64_t> job_terms_;
+  FuzzedShards shards_;
   std::vector<StateUpdate> updates_;
   std::unique_ptr<CoordinatorCore> core_;
   FuzzedWorker workers_[kWorkers];

@@ -8,7 +8,10 @@
 #include "common/base/check.h"
 #include "coordinator/downpour/downpour_job.h"
 #include "coordinator/downpour/resume.h"
+#include "coordinator/job/batch_order.h"
+#include "coordinator/job/plateau.h"
 #include "coordinator/replicas/replicas.h"
+#include "coordinator/synchronous/synchronous_job.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
@@ -29,6 +32,22 @@ std::string SuccessReason(const JobRecord& job) {
     }
   }
   return reason;
+}
+
+SynchronousOptions SynchronousOptionsOf(const JobView& view, const JobRecord& job,
+                                        const Cluster& cluster, std::string* note) {
+  SynchronousOptions options =
+      SynchronousOptions::FromJob(job.plan.job, job.plan.examples, job.plan.replicas,
+                                  absl::Milliseconds(cluster.lost_after_ms()));
+  options.keep_best = view.BestMetric();
+  if (job.state().has_resume()) {
+    const absl::StatusOr<SynchronousPosition> resumed =
+        BatchOrder(options.examples, options.batch_size)
+            .Resume(job.state().resume().context(), note);
+    CHECK_OK(resumed.status());  // Submit has judged it.
+    options.resumed = *resumed;
+  }
+  return options;
 }
 
 }  // namespace
@@ -67,6 +86,9 @@ void Procedures::Begin(JobRecord* job, absl::Duration now) {
     case SANDBLASTER:
       BeginBatch(job, now);
       break;
+    case SYNCHRONOUS:
+      BeginSynchronous(job, now);
+      break;
     default:
       BeginDownpour(job, now);
       break;
@@ -83,6 +105,17 @@ void Procedures::BeginDownpour(JobRecord* job, absl::Duration now) {
       absl::StrCat(options.resumed.epochs_done(), " epochs and ", options.resumed.blocks_done(),
                    " blocks are done, ", options.resumed.steps(), " steps",
                    note.empty() ? "" : absl::StrCat("; ", note)),
+      now);
+}
+
+void Procedures::BeginSynchronous(JobRecord* job, absl::Duration now) {
+  std::string note;
+  const SynchronousOptions options = SynchronousOptionsOf(View(*job), *job, cluster_, &note);
+  monsoon::BeginSynchronous(options, job);
+  TellOfResume(
+      job,
+      absl::StrCat(options.resumed.batches(), " batches are done, ", options.resumed.updates(),
+                   " updates", note.empty() ? "" : absl::StrCat("; ", note)),
       now);
 }
 
@@ -132,6 +165,10 @@ void Procedures::Recover(JobRecord* job, absl::Duration now) {
   }
   if (state.has_sandblaster()) {
     batches_->Continue(job);
+  }
+  if (state.has_synchronous()) {
+    std::string note;
+    ContinueSynchronous(SynchronousOptionsOf(View(*job), *job, cluster_, &note), job);
   }
   if (job->ended_or_deleting()) {
     return;

@@ -38,6 +38,7 @@ class Procedures : public Controller {
 
  private:
   void BeginDownpour(JobRecord* job, absl::Duration now);
+  void BeginSynchronous(JobRecord* job, absl::Duration now);
   void BeginBatch(JobRecord* job, absl::Duration now);
   // An event of a job that goes on from a checkpoint.
   void TellOfResume(JobRecord* job, const std::string& what, absl::Duration now);

@@ -28,7 +28,7 @@ using ::monsoon::testing::CoordinatorSimulation;
 using ::monsoon::testing::FuzzedCoordinator;
 using ::monsoon::testing::Recording;
 
-constexpr uint64_t kCalls = 0xc4b2c07bc73c2f6b;
+constexpr uint64_t kCalls = 0x92e408d376efe9e3;
 constexpr uint64_t kSimulations = 0xb8222f0a4817855f;
 
 // Under a sanitizer the first ones, for its own sake: the numbers are of all.
@@ -64,7 +64,7 @@ std::string Bytes(const char* text) {
 }
 
 // What a submission has beside core_fuzz's job.
-constexpr std::array<const char*, 10> kSubmissions = {
+constexpr std::array<const char*, 11> kSubmissions = {
     "",
     "init: true",
     "job { sandblaster { max_iterations: 3 } }",
@@ -77,6 +77,7 @@ constexpr std::array<const char*, 10> kSubmissions = {
     "patience: 1 } } }",
     "job { downpour { warmstart { steps: 4 } local { steps: 8 dynamic: true } } }",
     "client_id: \"one\" job { stop { seconds: 20 } }",
+    "job { downpour { local { steps: 8 inner { sgd { rate: 0.1 } } } rounds { } } }",
 };
 constexpr std::array<const char*, 6> kBeats = {
     "",

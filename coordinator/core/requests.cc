@@ -1,11 +1,15 @@
 #include "coordinator/core/requests.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
 #include "coordinator/downpour/resume.h"
+#include "coordinator/downpour/settable.h"
 #include "coordinator/job/shard_reason.h"
 #include "coordinator/replicas/entering.h"
 #include "coordinator/replicas/recruitment.h"
@@ -107,8 +111,7 @@ absl::StatusOr<ResumePoint> Requests::HeldOf(const JobRecord& job) const {
   }
   ResumePoint point;
   *point.mutable_context() = checkpoint.context();
-  *point.mutable_context()->mutable_job() = job.plan.job;
-  point.mutable_context()->mutable_job()->MergeFrom(checkpoint.context().job());
+  *point.mutable_context()->mutable_job() = JobOfGeneration(job);
   point.set_source_job(job.id());
   point.set_generation(checkpoint.held());
   return point;
@@ -192,6 +195,50 @@ absl::StatusOr<JobSummary> Requests::Cancel(const std::string& name, Moment mome
     advance_(moment.now);
   }
   return Summarize(*job, moment);
+}
+
+absl::StatusOr<SetReply> Requests::Set(const SetRequest& request, const Judge& judge,
+                                       Moment moment) {
+  ASSIGN_OR_RETURN(JobRecord* const job, jobs_.Find(request.job()));
+  if (job->plan.job.has_synchronous() || !job->plan.job.has_downpour()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id(), " does not train asynchronously: nothing of it can be set"));
+  }
+  // Its slices are made for what it is when it begins, and nobody trains once it is draining.
+  const bool trains = job->stage() == JOB_ACTIVE && job->procedure()->pushes() &&
+                      job->procedure()->phase() < JobProcedure::Phase::kDraining;
+  if (!trains) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job ", job->id(), " (", JobState_Name(job->job_state()), ") does not train ",
+        job->stage() < JOB_ACTIVE ? "yet" : "any more", ": settings can be set while it does"));
+  }
+  const std::vector<std::string> settings(request.setting().begin(), request.setting().end());
+  ASSIGN_OR_RETURN(const ChangedSettings changed, ChangeSettings(job->plan.job, settings));
+  SetReply reply;
+  reply.set_job(job->id());
+  if (!changed.changes.empty()) {
+    RETURN_IF_ERROR(judge(changed.job, cluster_));
+    JobPlan plan = job->plan;
+    plan.ChangeSettings(changed.job, cluster_);
+    if (plan.replicas < job->plan.replicas) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "job ", job->id(), " is trained by up to ", job->plan.replicas,
+          " workers, and not by fewer as long as it trains: `coordinator drain worker/",
+          job->plan.replicas - 1, "` lets one leave"));
+    }
+    job->TakeSettings(std::move(plan), moment.now);
+    std::vector<std::string> lines;
+    for (const SettingChange& change : changed.changes) {
+      lines.push_back(absl::StrCat(change.path(), ": ", change.from(), " -> ", change.to()));
+      *reply.add_change() = change;
+    }
+    job->AddEvent(moment.now, "set", "", absl::StrJoin(lines, "; "));
+    Log(absl::StrCat("job ", job->id(), ": settings ", job->plan.settings_revision, ": ",
+                     absl::StrJoin(lines, "; ")));
+    advance_(moment.now);
+  }
+  reply.set_revision(job->plan.settings_revision);
+  return reply;
 }
 
 absl::StatusOr<JobSummary> Requests::Delete(const std::string& name, Moment moment) {

@@ -47,6 +47,8 @@ class Requests {
   absl::StatusOr<JobDescription> Describe(const std::string& name, Moment moment) const;
   absl::StatusOr<JobSummary> Cancel(const std::string& name, Moment moment);
   absl::StatusOr<JobSummary> Delete(const std::string& name, Moment moment);
+  using Judge = std::function<absl::Status(const Job& job, const Cluster& cluster)>;
+  absl::StatusOr<SetReply> Set(const SetRequest& request, const Judge& judge, Moment moment);
   absl::StatusOr<JobLocation> Locate(const std::string& name, Moment moment) const;
   InfoReply Info(Moment moment) const;
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);

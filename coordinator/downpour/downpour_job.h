@@ -36,9 +36,8 @@
 
 namespace monsoon {
 
-// What an event "finishing" begins with where Stop.early has ended the training.
-inline constexpr char kStoppedEarly[] = "stopped early: ";
-// And where a program has (NextWorkRequest.end_job).
+// What an event "finishing" begins with where a program has ended the training
+// (NextWorkRequest.end_job).
 inline constexpr char kEndedBy[] = "ended by ";
 
 class DownpourJob : public ProcedureBase {

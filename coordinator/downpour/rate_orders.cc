@@ -9,9 +9,9 @@ namespace monsoon {
 void RateOrders::TakeCommands(absl::Duration now, std::vector<ShardCommand>* commands) {
   for (JobRecord* const job : jobs_.active()) {
     const uint32_t wanted = job->rate_reductions();
-    job->rate_orders.resize(shards_.size());
+    job->orders.rates.resize(shards_.size());
     for (uint32_t shard = 0; shard < shards_.size() && wanted > 0; ++shard) {
-      RateOrder& order = job->rate_orders[shard];
+      RateOrder& order = job->orders.rates[shard];
       const uint64_t epoch = shards_.shard(shard).status.shard_epoch();
       const ShardJobStatus* const status = shards_.job(shard, job->id(), job->state().term());
       // What it has taken shows in its next status only.
@@ -43,11 +43,11 @@ void RateOrders::TakeCommands(absl::Duration now, std::vector<ShardCommand>* com
 
 void RateOrders::OnAnswer(JobRecord* job, const ShardCommand& command, const ShardAnswer& answer,
                           absl::Duration now) {
-  if (command.shard >= job->rate_orders.size()) {
+  if (command.shard >= job->orders.rates.size()) {
     return;
   }
   const absl::Status& status = answer.status;
-  RateOrder& order = job->rate_orders[command.shard];
+  RateOrder& order = job->orders.rates[command.shard];
   order.in_flight = false;
   if (status.ok()) {
     order.taken_by = command.shard_epoch;

@@ -5,8 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/config/job.h"
 #include "common/model/parameter_layout.h"
 #include "coordinator/downpour/resumed_progress.h"
+#include "coordinator/job/batch_order.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 
@@ -37,7 +39,14 @@ absl::Status CheckResume(const JobPlan& plan, const JobTable::Submission& submis
     return absl::InvalidArgumentError(absl::StrCat(where, ": its model has another layout"));
   }
   // What was done of the data is held against them once they were looked at.
-  if (plan.job.has_downpour() && !plan.awaits_data) {
+  if (TrainsInGroups(plan.job) && !plan.awaits_data) {
+    std::string note;
+    const absl::StatusOr<SynchronousPosition> resumed =
+        BatchOrder(plan.examples, plan.job.batch_size()).Resume(resume.context(), &note);
+    if (!resumed.ok()) {
+      return Annotate(resumed.status(), where);
+    }
+  } else if (plan.job.has_downpour() && !plan.awaits_data) {
     const DownpourOptions options = DownpourOptions::FromJob(plan.job, plan.examples);
     const absl::StatusOr<ResumedProgress> resumed =
         ResumeProgress(resume.context(), options.examples, options.block_examples);

@@ -1,6 +1,7 @@
 #include "coordinator/job/job_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/status.h"
 #include "common/config/job.h"
@@ -10,9 +11,11 @@
 #include "common/data/dataset_info.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "coordinator/job/outer_optimizer.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
+#include "proto/synchronous.pb.h"
 
 namespace monsoon {
 namespace {
@@ -25,6 +28,21 @@ Trainers TrainersOf(uint32_t workers, const Cluster& cluster) {
     replicas += listed ? std::max(1u, cluster.worker(static_cast<int>(i)).replicas()) : 1;
   }
   return {.workers = workers, .replicas = replicas / std::max(1u, workers)};
+}
+
+// Of the mean of a step of so many gradients.
+void ScaleRate(const Synchronous& synchronous, uint32_t workers, Optimizer* optimizer) {
+  const double k = std::max(1u, workers - std::min(workers, synchronous.backup_workers()));
+  switch (synchronous.scale_rate()) {
+    case Synchronous::LINEAR:
+      SetRate(RateOf(*optimizer) * k, optimizer);
+      break;
+    case Synchronous::SQRT:
+      SetRate(RateOf(*optimizer) * std::sqrt(k), optimizer);
+      break;
+    default:
+      break;
+  }
 }
 
 }  // namespace
@@ -44,10 +62,7 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   ASSIGN_OR_RETURN(const ShardMap map,
                    ShardMap::Create(layout.size(), shards, plan.max_stripe_bytes));
   ASSIGN_OR_RETURN(plan.shard_bytes, BytesOfShards(plan.job, layout, map));
-  const auto listed = static_cast<uint32_t>(cluster.worker_size());
-  const uint32_t wanted = WantedWorkers(plan.job);
-  plan.replicas = wanted != 0 ? wanted : std::max(1u, listed);
-  plan.sharers = DifferenceSharers(plan.job, listed);
+  plan.CountReplicas(cluster);
   if (HasFiles(plan.job.train()) || (plan.job.has_test() && HasFiles(plan.job.test()))) {
     plan.awaits_data = true;
     return plan;
@@ -70,6 +85,11 @@ absl::StatusOr<JobPlan> JobPlan::Make(const Job& job, const Cluster& cluster) {
   return plan;
 }
 
+absl::Status JobPlan::Judge(const Job& job, const Cluster& cluster) {
+  RETURN_IF_ERROR(ValidateJob(job));
+  return ValidateJobOnCluster(job, cluster);
+}
+
 absl::Status JobPlan::TakeData(uint64_t found, const Cluster& cluster) {
   if (found == 0) {
     return absl::InvalidArgumentError("train: the data set is empty");
@@ -83,9 +103,27 @@ absl::Status JobPlan::TakeData(uint64_t found, const Cluster& cluster) {
   return absl::OkStatus();
 }
 
+void JobPlan::CountReplicas(const Cluster& cluster) {
+  const auto listed = static_cast<uint32_t>(cluster.worker_size());
+  const uint32_t wanted = WantedWorkers(job);
+  replicas = wanted != 0 ? wanted : std::max(1u, listed);
+  sharers = DifferenceSharers(job, listed);
+}
+
+void JobPlan::ChangeSettings(const Job& changed, const Cluster& cluster) {
+  if (changed.downpour().workers() != job.downpour().workers()) {
+    job = changed;
+    CountReplicas(cluster);
+  }
+  job = changed;
+  ++settings_revision;
+}
+
 std::vector<Procedure> JobPlan::procedures() const {
   std::vector<Procedure> procedures;
-  if (job.has_downpour()) {
+  if (TrainsInGroups(job)) {
+    procedures.push_back(SYNCHRONOUS);
+  } else if (job.has_downpour()) {
     procedures.push_back(DOWNPOUR);
   }
   if (job.has_sandblaster()) {
@@ -104,6 +142,7 @@ StoredJobPlan JobPlan::ToStored() const {
   stored.set_awaits_data(awaits_data);
   stored.set_replicas(replicas);
   stored.set_sharers(sharers > 1 ? sharers : 0);
+  stored.set_settings_revision(settings_revision);
   stored.mutable_shard_bytes()->Add(shard_bytes.begin(), shard_bytes.end());
   return stored;
 }
@@ -118,6 +157,7 @@ JobPlan JobPlan::FromStored(const StoredJobPlan& stored) {
   plan.awaits_data = stored.awaits_data();
   plan.replicas = stored.replicas();
   plan.sharers = std::max(1u, stored.sharers());
+  plan.settings_revision = stored.settings_revision();
   plan.shard_bytes.assign(stored.shard_bytes().begin(), stored.shard_bytes().end());
   return plan;
 }
@@ -144,16 +184,21 @@ CreateShardJobRequest JobPlan::CreateRequest(const std::string& id, uint32_t sha
     if (job.downpour().has_rounds()) {
       *request.mutable_rounds() = job.downpour().rounds();
     }
+    if (job.synchronous().reduce() == Synchronous::SHARDS) {
+      ScaleRate(job.synchronous(), replicas, request.mutable_optimizer());
+    }
   } else {
     // A shard wants an update rule. Nobody pushes to a batch job, and this one
     // keeps no state.
     request.mutable_optimizer()->mutable_sgd()->set_rate(1.0);
   }
+  request.set_store_only(TrainsInGroups(job));
   request.set_shard(shard);
   request.set_shards(static_cast<uint32_t>(shard_bytes.size()));
   request.set_max_stripe_bytes(max_stripe_bytes);
   request.set_layout_hash(layout_hash);
   request.set_written_by_client(written_by_client);
+  request.set_settings_revision(settings_revision);
   return request;
 }
 

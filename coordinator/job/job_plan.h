@@ -31,13 +31,22 @@ struct JobPlan {
   // Parameters, optimizer state, rows of tables, and for Sandblaster vectors and exact
   // sums in bytes, per shard (BytesOfShards).
   std::vector<uint64_t> shard_bytes;
+  // Rises with each change of the job's settings while it trains; 0: they are as submitted.
+  uint64_t settings_revision = 0;
 
   // Judges the job for this cluster. Opens no file: those of the data are as the workers see them,
   // and a job that has some awaits them. The errors are those of ValidateJob,
   // ValidateJobOnCluster and, of sets without files, DescribeDataset and ValidateJobOnData.
   static absl::StatusOr<JobPlan> Make(const Job& job, const Cluster& cluster);
+  // Whether the job, as those get it who have not read its file, can run on this cluster. The
+  // errors are those of ValidateJob and ValidateJobOnCluster.
+  static absl::Status Judge(const Job& job, const Cluster& cluster);
   // The training set has so many samples. The errors are those of ValidateJobOnData.
   absl::Status TakeData(uint64_t found, const Cluster& cluster);
+
+  // The job becomes `changed`, which differs in settings that may change while it trains alone
+  // (coordinator/downpour/settable.h), and is valid. Schedules stay as they were worked out.
+  void ChangeSettings(const Job& changed, const Cluster& cluster);
 
   // How it trains, one after the other.
   std::vector<Procedure> procedures() const;
@@ -49,6 +58,10 @@ struct JobPlan {
   // The command that makes slice `shard` of job `id`.
   CreateShardJobRequest CreateRequest(const std::string& id, uint32_t shard,
                                       bool written_by_client) const;
+
+ private:
+  // How many take part, and among how many an outer optimizer that is not set averages.
+  void CountReplicas(const Cluster& cluster);
 };
 
 }  // namespace monsoon

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/job/stored_parameters.h"
 #include "coordinator/job/test_results.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator.pb.h"
@@ -124,6 +125,8 @@ class JobProcedure {
   virtual uint32_t rate_reductions() const { return 0; }
   // All shards, as they are now, have what replicas have pushed; asked once nobody trains any more.
   virtual bool brought_back() const { return true; }
+  // Of one whose shards store what workers have; null: pushes or a minimiser change them.
+  virtual StoredParameters* stored() { return nullptr; }
   // A thread of this process may be at the job's slices.
   virtual bool driven() const { return false; }
   // Of one with a minimiser that is not trained yet: nobody changes the parameters now.

@@ -90,6 +90,17 @@ void JobRecord::TakeData(JobPlan seen) {
   plan = std::move(seen);
 }
 
+void JobRecord::TakeSettings(JobPlan changed, absl::Duration now) {
+  Make([&](StateUpdate* update) {
+    *update->mutable_settings_changed()->mutable_plan() = changed.ToStored();
+    update->mutable_settings_changed()->set_at_ns(ToNanos(now));
+  });
+  plan = std::move(changed);
+  if (figures.pace) {
+    figures.pace->SetMost(std::max(1u, plan.job.downpour().local().steps()));
+  }
+}
+
 void JobRecord::BeginSessions() {
   ledger_ =
       std::make_unique<SessionLedger>(writer_, static_cast<uint32_t>(plan.shard_bytes.size()));
@@ -173,6 +184,16 @@ double JobRecord::fraction(absl::Duration now) const {
   const auto before = static_cast<double>(procedures_.size() - 1);
   const double fraction = procedure()->fraction(ended().value_or(now));
   return (before + fraction) / static_cast<double>(plan.procedures().size());
+}
+
+Job JobOfGeneration(const JobRecord& job) {
+  const Job& kept = job.checkpoints.state().context().job();
+  if (!kept.name().empty()) {
+    return kept;  // its settings have changed since it was ordered
+  }
+  Job made = job.plan.job;
+  made.MergeFrom(kept);
+  return made;
 }
 
 }  // namespace monsoon

@@ -73,6 +73,7 @@ struct JobFigures {
   RecentCounts<uint64_t> recent_staleness;
   std::map<uint32_t, RecentCounts<uint64_t>> worker_staleness;
   std::map<uint32_t, RateWindow> worker_rate;
+  std::map<uint32_t, uint64_t> worker_settings;  // the revision that its session trains with
   std::map<uint32_t, absl::Duration> wait_told;  // when a worker's wait became an event
   std::map<uint32_t, CutWorker> cut;             // by worker
   std::map<uint32_t, absl::Duration> kept_out;   // workers that were cut: until when
@@ -107,6 +108,33 @@ struct RateOrder {
   uint64_t taken_by = 0;  // the life of the shard that has taken them; 0: none has
   absl::Duration not_before = -absl::InfiniteDuration();
   std::string told;  // the last refusal, which an event has told
+};
+
+// What a shard was told last of the writes of a synchronous job.
+struct StoreOrder {
+  bool in_flight = false;
+  uint64_t write = 0;     // to be adopted
+  uint64_t taken_by = 0;  // the life of the shard that has adopted it; 0: none has
+  absl::Duration not_before = -absl::InfiniteDuration();
+  std::string told;  // the last refusal, which an event has told
+};
+
+// What a shard was told of the job's settings last (SettingsOrders).
+struct SettingsOrder {
+  bool in_flight = false;
+  uint64_t life = 0;     // of the shard: what follows is of it
+  uint64_t taken = 0;    // revision
+  uint64_t held = 0;     // the revision for which it ends no round
+  uint64_t held_at = 0;  // no stripe is further
+  absl::Duration not_before = -absl::InfiniteDuration();
+  std::string told;  // the last refusal, which an event has told
+};
+
+// By shard.
+struct JobOrders {
+  std::vector<RateOrder> rates;
+  std::vector<StoreOrder> stores;
+  std::vector<SettingsOrder> settings;
 };
 
 // Whether somebody trains the job.
@@ -198,7 +226,13 @@ class JobRecord {
 
   // Its data were looked at, and are right: `seen` is its plan with what was found.
   void TakeData(JobPlan seen);
-  JobPlan plan;  // durable; changes by TakeData alone
+  // Its settings change while it trains, as JobPlan::ChangeSettings has made of its plan.
+  void TakeSettings(JobPlan changed, absl::Duration now);
+  // As programs that enter it say it: without what was set since.
+  const Job& submitted() const {
+    return state().has_settings() ? state().settings().submitted() : plan.job;
+  }
+  JobPlan plan;  // durable; changes by these two alone
 
   // ---- volatile ----
   ShardFanout fanout;  // the creation or deletion that is under way
@@ -211,7 +245,7 @@ class JobRecord {
   std::optional<absl::Duration> last_checkpoint_since;
   // By shard.
   std::vector<SliceRestore> restores;
-  std::vector<RateOrder> rate_orders;
+  JobOrders orders;
   // Whose sessions are being closed though they did not leave: nobody else has what they
   // have pushed.
   std::set<uint32_t> lost_workers;
@@ -230,5 +264,8 @@ class JobRecord {
   std::vector<std::unique_ptr<JobProcedure>> procedures_;
   std::unique_ptr<SessionLedger> ledger_;
 };
+
+// The job as the generation holds it that was ordered last.
+Job JobOfGeneration(const JobRecord& job);
 
 }  // namespace monsoon

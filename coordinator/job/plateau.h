@@ -11,6 +11,9 @@
 
 namespace monsoon {
 
+// What an event "finishing" begins with where Stop.early has ended the training.
+inline constexpr char kStoppedEarly[] = "stopped early: ";
+
 class PlateauSchedule;
 
 struct Plateau {

@@ -63,6 +63,10 @@ class TestResults {
   // the one that a replica is at.
   void DropDue() { schedule_.DropDue(); }
   void RequestFinal();
+  // A run is due, or a replica is at it.
+  bool pending() const { return !schedule_.idle(); }
+  // The progress at which the next one becomes due; nothing: at none.
+  std::optional<double> NextMark() const { return schedule_.NextMark(); }
   // Nothing is left to wait for after RequestFinal.
   bool finished() const { return has_test_ ? schedule_.final_done() : schedule_.idle(); }
 

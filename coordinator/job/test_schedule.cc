@@ -37,6 +37,12 @@ void TestSchedule::NoteProgress(double epochs) {
   }
 }
 
+std::optional<double> TestSchedule::NextMark() const {
+  return every_epochs_ <= 0
+             ? std::nullopt
+             : std::optional(static_cast<double>(position().marks_passed() + 1) * every_epochs_);
+}
+
 void TestSchedule::DropDue() {
   if (!position().final_requested() && position().due()) {
     Update([](TestSchedulePosition* next) { next->set_due(false); });

@@ -31,6 +31,8 @@ class TestSchedule {
   void NoteProgress(double epochs);
   // The same, but the marks that it passes make no run due: they were passed before.
   void PassOver(double epochs);
+  // The mark that no progress has passed yet; nothing: there are none.
+  std::optional<double> NextMark() const;
   // Drops a run that is due but not assigned: the final one comes.
   void DropDue();
   // The final run is due from now on, after the one that is assigned.

@@ -7,6 +7,7 @@ Assignment AssignmentOf(const JobRecord& job, const SessionKey& session, const C
   Assignment assignment;
   *assignment.mutable_session() = session;
   *assignment.mutable_job() = job.plan.job;
+  assignment.set_settings_revision(job.plan.settings_revision);
   assignment.set_layout_hash(job.plan.layout_hash);
   assignment.set_max_stripe_bytes(job.plan.max_stripe_bytes);
   assignment.set_connections(cluster.connections());

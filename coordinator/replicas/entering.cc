@@ -165,7 +165,7 @@ absl::StatusOr<JobRecord*> Entering::FindOrMakeJob(const EnterRequest& request, 
   if (job == nullptr) {
     ASSIGN_OR_RETURN(job, MakeJobToEnter(request, plan, by, moment));
   }
-  const std::string difference = JobDifference(plan.job, job->plan.job, job->id());
+  const std::string difference = JobDifference(plan.job, job->submitted(), job->id());
   if (!difference.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", job->id(), " has other settings: ", difference,

@@ -51,10 +51,10 @@ absl::StatusOr<Membership::Heard> Replicas::Hear(const HeartbeatRequest& request
       (outcome == Membership::Outcome::kRefreshed || outcome == Membership::Outcome::kLeft)) {
     if (JobRecord* const job = jobs_.JobOfSession(request.session())) {
       RecordStats(job, request.session(), request.stats(), moment.now);
+      job->figures.worker_settings[worker] = request.settings_revision();
     }
   }
-  const uint32_t pid = membership_.member(worker).pid;
-  switch (outcome) {
+  switch (const uint32_t pid = membership_.member(worker).pid; outcome) {
     case Membership::Outcome::kLeft:
       Log(absl::StrCat(WorkerName(worker), " (pid ", pid, ") left"));
       CloseSession(worker, "worker_left", absl::StrCat("pid ", pid), moment.now);

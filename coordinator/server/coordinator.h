@@ -72,6 +72,12 @@ class Coordinator {
   absl::StatusOr<InfoReply> Info();
   absl::StatusOr<TaskStatus> Drain(uint32_t worker);
   absl::StatusOr<GiveUpReply> GiveUp(const GiveUpRequest& request);
+  absl::StatusOr<SetReply> Set(const SetRequest& request) {
+    return Answer([&](Moment moment) {
+      mutex_.AssertHeld();
+      return core_.Set(request, &JobPlan::Judge, moment);
+    });
+  }
   // What proto/member.proto asks: `ask` gets Members and the moment; it gives an absl::StatusOr.
   template <typename Function>
   auto AskMembers(Function ask) {

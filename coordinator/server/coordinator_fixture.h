@@ -105,6 +105,9 @@ class FakeGateway : public ShardGateway {
     return absl::OkStatus();
   }
   absl::Status ReduceRate(const ReduceRateRequest&) override { return absl::OkStatus(); }
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(const ChangeSettingsRequest&) override {
+    return ChangeSettingsReply();
+  }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     if (on_vector) {
       on_vector();
@@ -195,6 +198,10 @@ class ForwardingGateway : public ShardGateway {
   }
   absl::Status ReduceRate(const ReduceRateRequest& request) override {
     return shard_->ReduceRate(request);
+  }
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(
+      const ChangeSettingsRequest& request) override {
+    return shard_->ChangeSettings(request);
   }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return shard_->Vector(request);

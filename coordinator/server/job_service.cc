@@ -99,6 +99,10 @@ void AddJobCalls(Coordinator* coordinator, const std::string& open_at, FaultInje
                             OfThisCluster(coordinator, [=](const GiveUpRequest& request) {
                               return coordinator->GiveUp(request);
                             }));
+  calls->Add<SetRequest>("/monsoon.JobService/Set", faults,
+                         OfThisCluster(coordinator, [=](const SetRequest& request) {
+                           return coordinator->Set(request);
+                         }));
   calls->Add<InfoRequest>("/monsoon.JobService/Info", faults, [=](const InfoRequest&) {
     absl::StatusOr<InfoReply> info = coordinator->Info();
     if (info.ok()) {

@@ -19,6 +19,15 @@ bool IsOff(double exact, uint32_t steps) {
 
 StepPace::StepPace(uint32_t local_steps) : local_steps_(local_steps) { CHECK_GE(local_steps, 1u); }
 
+void StepPace::SetMost(uint32_t local_steps) {
+  CHECK_GE(local_steps, 1u);
+  local_steps_ = local_steps;
+  for (auto& [number, worker] : workers_) {
+    worker.steps = 0;
+  }
+  Choose();
+}
+
 void StepPace::Note(uint32_t worker, double step_ms) {
   if (std::isfinite(step_ms) && step_ms > 0) {
     workers_[worker].step_ms = step_ms;

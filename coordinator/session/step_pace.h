@@ -29,6 +29,8 @@ class StepPace {
 
   // `local_steps` is H, at least 1.
   explicit StepPace(uint32_t local_steps);
+  // H becomes another one.
+  void SetMost(uint32_t local_steps);
 
   // `worker`, whose session is open, computes for `step_ms` a step, in the mean. What is not
   // positive and finite tells nothing.
@@ -47,7 +49,7 @@ class StepPace {
   };
   void Choose();
 
-  const uint32_t local_steps_;
+  uint32_t local_steps_;
   std::map<uint32_t, Worker> workers_;
 };
 

@@ -113,5 +113,17 @@ TEST(StepPaceTest, OneThatJoinsOrLeavesChangesTheOthers) {
   EXPECT_EQ(pace.LocalSteps(2), 0u);
 }
 
+TEST(StepPaceTest, AnotherMostHoldsForAllAtOnce) {
+  StepPace pace(1000);
+  pace.Note(0, 20);
+  pace.Note(1, 10);
+  pace.SetMost(990);  // nobody is off by much
+  EXPECT_EQ(pace.LocalSteps(0), 495u);
+  EXPECT_EQ(pace.LocalSteps(1), 990u);
+  pace.SetMost(10);
+  EXPECT_EQ(pace.LocalSteps(0), 5u);
+  EXPECT_EQ(pace.LocalSteps(1), 10u);
+}
+
 }  // namespace
 }  // namespace monsoon

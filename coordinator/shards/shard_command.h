@@ -26,6 +26,7 @@ struct ShardCommand {
     kRestoreJob,
     kReduceRate,
     kAdopt,
+    kChangeSettings,
   };
   Kind kind = Kind::kCreateJob;
   uint32_t shard = 0;
@@ -44,7 +45,9 @@ struct ShardCommand {
   RestoreShardJobRequest restore;  // kRestoreJob
   ReduceRateRequest reduce;        // kReduceRate
   AdoptRequest adopt;              // kAdopt
-  uint64_t shard_epoch = 0;  // kRestoreJob, kReduceRate, kAdopt: the shard's life that it is for
+  ChangeSettingsRequest settings;  // kChangeSettings
+  // kRestoreJob, kReduceRate, kAdopt, kChangeSettings: the life of the shard that it is for
+  uint64_t shard_epoch = 0;
   // kCreateJob: the shard holds a slice of this name and term, perhaps with other
   // parameters than the initial ones. It is deleted first.
   bool replace = false;
@@ -57,6 +60,7 @@ struct ShardAnswer {
   uint64_t session_applied = 0;   // kOpenSession: records that the session has applied there
   CloseSessionReply closed;       // kCloseSession
   RestoreShardJobReply restored;  // kRestoreJob
+  uint64_t version = 0;           // kChangeSettings: as ChangeSettingsReply
 };
 
 }  // namespace monsoon

@@ -69,6 +69,10 @@ class ControlGateway : public ShardGateway {
     // It copies the whole slice.
     return job_->Adopt(request).status();
   }
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(
+      const ChangeSettingsRequest& request) override {
+    return session_->ChangeSettings(request);
+  }
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override {
     return job_->Vector(request);
   }
@@ -142,6 +146,12 @@ ShardAnswer CarryOut(const ShardCommand& command, ShardGateway* shard) {
     case ShardCommand::Kind::kAdopt:
       answer.status = shard->Adopt(command.adopt);
       break;
+    case ShardCommand::Kind::kChangeSettings: {
+      ChangeSettingsReply changed;
+      answer.status = Take(shard->ChangeSettings(command.settings), &changed);
+      answer.version = changed.version();
+      break;
+    }
     case ShardCommand::Kind::kRestoreJob:
       answer.status = Take(shard->RestoreJob(command.restore), &answer.restored);
       break;

@@ -55,14 +55,16 @@ class ShardGateway {
   virtual absl::Status Adopt(const AdoptRequest&) {
     return absl::UnimplementedError("this shard adopts no write");
   }
+  virtual absl::StatusOr<ChangeSettingsReply> ChangeSettings(
+      const ChangeSettingsRequest& request) = 0;
   virtual absl::StatusOr<VectorReply> Vector(const VectorRequest& request) = 0;
 };
 
 struct ShardGatewayOptions {
   std::string address;
   std::string cluster;
-  // Of GetStatus, of the session calls, Checkpoint and ReduceRate, and of CreateJob, RestoreJob,
-  // DeleteJob, Adopt and Vector.
+  // Of GetStatus, of the session calls, Checkpoint, ReduceRate and ChangeSettings, and of
+  // CreateJob, RestoreJob, DeleteJob, Adopt and Vector.
   absl::Duration status_deadline;
   absl::Duration session_deadline;
   absl::Duration job_deadline;

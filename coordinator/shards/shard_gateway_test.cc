@@ -42,6 +42,9 @@ class MakingGateway : public ShardGateway {
   }
   absl::Status Checkpoint(const CheckpointRequest&) override { return absl::UnavailableError(""); }
   absl::Status ReduceRate(const ReduceRateRequest&) override { return absl::UnavailableError(""); }
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(const ChangeSettingsRequest&) override {
+    return absl::UnavailableError("");
+  }
   absl::StatusOr<VectorReply> Vector(const VectorRequest&) override {
     return absl::UnavailableError("");
   }

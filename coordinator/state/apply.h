@@ -14,8 +14,10 @@ absl::Status ApplyToCheckpoints(const StateUpdate& update, DurableJob* job);
 absl::Status ApplyToSessions(const StateUpdate& update, DurableJob* job);
 // What a batch can return to, and that it did.
 absl::Status ApplyToBatch(const StateUpdate& update, DurableJob* job);
-// What Downpour SGD and Sandblaster have done.
+// What procedures have done.
 absl::Status ApplyToProcedures(const StateUpdate& update, DurableJob* job);
+
+absl::Status ApplyToSynchronous(const StateUpdate& update, SynchronousState* state);
 
 // Of Downpour SGD, streams that programs read.
 absl::Status ApplyToStreams(const StateUpdate& update, DownpourState* downpour);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/apply.h"
 #include "coordinator/state/coordinator_state.h"
+#include "proto/job.pb.h"
 
 namespace monsoon {
 
@@ -79,6 +80,7 @@ absl::Status ChangeStage(const StageChanged& change, DurableJob* job) {
       job->clear_session();
       job->clear_downpour();
       job->clear_sandblaster();
+      job->clear_synchronous();
       job->clear_slice_attempt();
       if (job->has_writer()) {  // What it has written is gone, and somebody writes again.
         job->mutable_writer()->set_guest(0);
@@ -137,6 +139,39 @@ absl::Status TakeData(const StoredJobPlan& seen, DurableJob* job) {
   return absl::OkStatus();
 }
 
+absl::Status ChangeSettings(const SettingsChanged& change, DurableJob* job) {
+  const StoredJobPlan& plan = change.plan();
+  if (job->stage() != JOB_ACTIVE ||
+      plan.settings_revision() != job->plan().settings_revision() + 1 ||
+      plan.shard_bytes_size() != job->plan().shard_bytes_size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("settings ", plan.settings_revision(), " do not follow ",
+                     job->plan().settings_revision(), " in ", JobStage_Name(job->stage())));
+  }
+  // A generation that is under way is the same on all shards, whenever each is told of it.
+  if (job->checkpoint().ordered() > 0 && job->checkpoint().context().job().name().empty()) {
+    Job as_ordered = job->plan().job();
+    as_ordered.MergeFrom(job->checkpoint().context().job());
+    *job->mutable_checkpoint()->mutable_context()->mutable_job() = std::move(as_ordered);
+  }
+  JobSettings& settings = *job->mutable_settings();
+  if (!settings.has_submitted()) {
+    *settings.mutable_submitted() = job->plan().job();
+  }
+  settings.set_at_ns(change.at_ns());
+  settings.clear_from_round();
+  *job->mutable_plan() = plan;
+  return absl::OkStatus();
+}
+
+absl::Status DateSettings(const SettingsDated& dated, DurableJob* job) {
+  if (!job->has_settings() || job->settings().has_from_round()) {
+    return absl::FailedPreconditionError("no settings wait for a round");
+  }
+  job->mutable_settings()->set_from_round(dated.from_round());
+  return absl::OkStatus();
+}
+
 absl::Status ChooseWriter(const InitialWriter& writer, DurableJob* job) {
   if (job->stage() != JOB_READY || job->client_started()) {
     return absl::FailedPreconditionError("nobody is to write its initial parameters");
@@ -189,6 +224,10 @@ absl::Status ApplyToLife(const StateUpdate& update, DurableJob* job) {
       return absl::OkStatus();
     case StateUpdate::kDataSeen:
       return TakeData(update.data_seen().plan(), job);
+    case StateUpdate::kSettingsChanged:
+      return ChangeSettings(update.settings_changed(), job);
+    case StateUpdate::kSettingsDated:
+      return DateSettings(update.settings_dated(), job);
     case StateUpdate::kClientStarted:
       job->set_client_started(true);
       return absl::OkStatus();

@@ -8,17 +8,31 @@
 namespace monsoon::internal {
 namespace {
 
+// That of the procedure, if it has begun.
+const ProcedureState* FindProcedure(Procedure procedure, const DurableJob& job) {
+  switch (procedure) {
+    case SANDBLASTER:
+      return job.has_sandblaster() ? &job.sandblaster().procedure() : nullptr;
+    case SYNCHRONOUS:
+      return job.has_synchronous() ? &job.synchronous().procedure() : nullptr;
+    default:
+      return job.has_downpour() ? &job.downpour().procedure() : nullptr;
+  }
+}
+
 absl::Status Begin(const StateUpdate& update, DurableJob* job) {
+  if (FindProcedure(update.procedure(), *job) != nullptr) {
+    return absl::FailedPreconditionError("it has begun already");
+  }
   if (update.procedure() == SANDBLASTER) {
-    if (job->has_sandblaster()) {
-      return absl::FailedPreconditionError("it has begun already");
-    }
     *job->mutable_sandblaster()->mutable_plan() = update.procedure_begun().plan();
     job->mutable_sandblaster()->mutable_procedure();
+  } else if (update.procedure() == SYNCHRONOUS) {
+    SynchronousState* const synchronous = job->mutable_synchronous();
+    synchronous->mutable_procedure();
+    *synchronous->mutable_resumed() = update.procedure_begun().position();
+    *synchronous->mutable_done() = update.procedure_begun().position();
   } else {
-    if (job->has_downpour()) {
-      return absl::FailedPreconditionError("it has begun already");
-    }
     DownpourState* const downpour = job->mutable_downpour();
     downpour->mutable_procedure();
     const DownpourProgress& resumed = update.procedure_begun().resumed();
@@ -265,10 +279,11 @@ absl::Status ApplyToProcedures(const StateUpdate& update, DurableJob* job) {
   if (update.has_procedure_begun()) {
     return Begin(update, job);
   }
-  const bool sandblaster = update.procedure() == SANDBLASTER;
-  if (sandblaster ? !job->has_sandblaster() : !job->has_downpour()) {
+  if (FindProcedure(update.procedure(), *job) == nullptr) {
     return absl::FailedPreconditionError("the procedure has not begun");
   }
+  const bool sandblaster = update.procedure() == SANDBLASTER;
+  const bool synchronous = update.procedure() == SYNCHRONOUS;
   switch (update.change_case()) {
     case StateUpdate::kPhaseChanged:
     case StateUpdate::kReplicaAdded:
@@ -278,10 +293,13 @@ absl::Status ApplyToProcedures(const StateUpdate& update, DurableJob* job) {
     case StateUpdate::kTestGivenOut:
     case StateUpdate::kTestResult:
       return ApplyToProcedure(update, sandblaster ? job->mutable_sandblaster()->mutable_procedure()
-                                                  : job->mutable_downpour()->mutable_procedure());
+                                      : synchronous
+                                          ? job->mutable_synchronous()->mutable_procedure()
+                                          : job->mutable_downpour()->mutable_procedure());
     default:
-      return sandblaster ? ApplyToSandblaster(update, job->mutable_sandblaster())
-                         : ApplyToDownpour(update, job->mutable_downpour());
+      return sandblaster   ? ApplyToSandblaster(update, job->mutable_sandblaster())
+             : synchronous ? ApplyToSynchronous(update, job->mutable_synchronous())
+                           : ApplyToDownpour(update, job->mutable_downpour());
   }
 }
 

@@ -184,6 +184,8 @@ absl::Status CoordinatorState::ApplyToJob(const StateUpdate& update, DurableJob*
     case StateUpdate::kReasonChanged:
     case StateUpdate::kClientStarted:
     case StateUpdate::kDataSeen:
+    case StateUpdate::kSettingsChanged:
+    case StateUpdate::kSettingsDated:
     case StateUpdate::kWriterChosen:
     case StateUpdate::kShardCreated:
     case StateUpdate::kSlicesLost:

@@ -22,7 +22,14 @@ void JobWriter::Apply(StateUpdate update) const {
 }
 
 const ProcedureState& ProcedureWriter::state() const {
-  return procedure_ == SANDBLASTER ? job().sandblaster().procedure() : job().downpour().procedure();
+  switch (procedure_) {
+    case SANDBLASTER:
+      return job().sandblaster().procedure();
+    case SYNCHRONOUS:
+      return job().synchronous().procedure();
+    default:
+      return job().downpour().procedure();
+  }
 }
 
 std::optional<absl::Duration> ProcedureWriter::started() const {

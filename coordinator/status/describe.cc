@@ -200,6 +200,10 @@ void FillWorkers(const JobRecord& job, const Registry& registry, absl::Duration 
     worker->set_state(WorkerState(job, member, index));
     worker->set_replicas(sum.replicas());
     worker->set_replicas_lost(sum.replicas_lost());
+    const auto settings = job.figures.worker_settings.find(index);
+    if (settings != job.figures.worker_settings.end()) {
+      worker->set_settings_revision(settings->second);
+    }
     if (!job.ended_or_deleting()) {
       worker->set_waits_for(sum.waits_for());
       const uint32_t steps = job.figures.pace ? job.figures.pace->LocalSteps(index) : 0u;
@@ -254,6 +258,8 @@ void FillShards(const JobRecord& job, const Cluster& cluster, JobDescription* de
     shard->set_touched_table_stripes(status.touched_table_stripes());
     shard->set_rows_applied(status.rows_applied());
     shard->set_rows_fetched(status.rows_fetched());
+    shard->set_settings_revision(status.settings_revision());
+    shard->set_settings_from(status.settings_from());
   }
   if (job.figures.skew_now) {
     description->set_shard_skew_now(*job.figures.skew_now);
@@ -264,6 +270,9 @@ void FillShards(const JobRecord& job, const Cluster& cluster, JobDescription* de
 const char* ModeName(const Job& job) {
   if (job.has_downpour() && job.has_sandblaster()) {
     return "downpour+sandblaster";
+  }
+  if (job.has_synchronous()) {
+    return "synchronous";
   }
   return job.has_sandblaster() ? "sandblaster" : "downpour";
 }
@@ -326,6 +335,15 @@ JobDescription DescribeJob(const JobRecord& job, const JobSummary& summary,
     described->set_name(table.name());
     described->set_rows(table.rows());
     described->set_columns(table.columns());
+  }
+  if (job.state().has_settings() && job.started()) {
+    const JobSettings& settings = job.state().settings();
+    JobDescription::Settings* const described = description.mutable_settings();
+    described->set_revision(job.plan.settings_revision);
+    described->set_elapsed_s(absl::ToDoubleSeconds(FromNanos(settings.at_ns()) - *job.started()));
+    if (settings.has_from_round()) {
+      described->set_from_round(settings.from_round());
+    }
   }
   FillProgress(job, summary.percent(), !summary.reason().empty(), now,
                description.mutable_progress());

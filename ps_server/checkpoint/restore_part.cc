@@ -15,7 +15,7 @@
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
 #include "common/storage/file_path.h"
-#include "google/protobuf/util/message_differencer.h"
+#include "ps_server/shard/shard_job_plan.h"
 #include "ps_server/shard/slice_sessions.h"
 
 namespace monsoon {
@@ -38,8 +38,7 @@ absl::StatusOr<std::unique_ptr<PartReader>> OpenPartOf(const Storage* storage,
                                                        const std::string& manifest,
                                                        const ShardJob& job) {
   ASSIGN_OR_RETURN(std::unique_ptr<PartReader> part, PartReader::Open(storage, manifest));
-  if (!google::protobuf::util::MessageDifferencer::Equals(part->content().create(),
-                                                          job.request())) {
+  if (!IsSameSlice(part->content().create(), job.request())) {
     return absl::DataLossError(absl::StrCat(manifest, ": it is of a job with other content"));
   }
   // Before any of it is read to where there is no room for it.

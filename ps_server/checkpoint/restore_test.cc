@@ -472,5 +472,23 @@ TEST_F(RestoreTest, ADiskThatDoesNotSyncTheFolderIsToldAndAskedAgain) {
   EXPECT_EQ(Parameter(), 4.0f);
 }
 
+// The part was written by a life that had other settings, and was made by those before.
+TEST_F(RestoreTest, APartIsOfTheSameSliceWhateverItsSettingsHaveBecome) {
+  MakeJob("a-1");
+  WriteGenerations(1, 2);
+  Restart();
+  RestoreShardJobRequest request = Request();
+  request.mutable_create()->mutable_optimizer()->mutable_sgd()->set_rate(0.5);
+  EXPECT_THAT(Restore(request).status(), StatusIs(absl::StatusCode::kNotFound, _));
+  request.mutable_create()->set_settings_revision(1);
+  ASSERT_OK(Restore(request));
+  EXPECT_EQ(Parameter(), 4.0f);
+  sequence_ = 4;
+  Push();
+  EXPECT_EQ(Parameter(), 4.5f);
+  const ShardStatusReply status = *shard_->GetStatus({});
+  EXPECT_EQ(status.job(0).settings_revision(), 1u);
+}
+
 }  // namespace
 }  // namespace monsoon

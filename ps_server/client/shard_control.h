@@ -72,6 +72,7 @@ class ShardControl {
 
   // The job's rate is that of so many reductions from now on (PlateauSchedule).
   virtual absl::StatusOr<ReduceRateReply> ReduceRate(const ReduceRateRequest& request);
+  virtual absl::StatusOr<ChangeSettingsReply> ChangeSettings(const ChangeSettingsRequest& request);
 
   // What a session has written whole under that number becomes the slice's (store_only).
   // FailedPrecondition where it is not there whole.

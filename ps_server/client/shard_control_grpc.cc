@@ -106,6 +106,10 @@ class GrpcShardControl final : public ShardControl {
   absl::StatusOr<ReduceRateReply> ReduceRate(const ReduceRateRequest& request) override {
     return Call<ReduceRateReply>(&ParameterServer::Stub::ReduceRate, request);
   }
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(
+      const ChangeSettingsRequest& request) override {
+    return Call<ChangeSettingsReply>(&ParameterServer::Stub::ChangeSettings, request);
+  }
 
   absl::StatusOr<AdoptReply> Adopt(const AdoptRequest& request) override {
     return Call<AdoptReply>(&ParameterServer::Stub::Adopt, request);
@@ -159,6 +163,10 @@ absl::StatusOr<ReduceRateReply> ShardControl::ReduceRate(const ReduceRateRequest
 
 absl::StatusOr<AdoptReply> ShardControl::Adopt(const AdoptRequest&) {
   return absl::UnimplementedError("this shard control adopts no write");
+}
+
+absl::StatusOr<ChangeSettingsReply> ShardControl::ChangeSettings(const ChangeSettingsRequest&) {
+  return absl::UnimplementedError("this shard control changes no settings");
 }
 
 absl::StatusOr<VectorReply> ShardControl::Vector(const VectorRequest&) {

@@ -94,7 +94,18 @@ CallTable ParameterServerService::Calls() {
       [this](const ReduceRateRequest& request) { return parts_.shard->ReduceRate(request); },
       &calls);
   Add<AdoptRequest>(
-      "Adopt", [this](const AdoptRequest& request) { return parts_.shard->Adopt(request); },
+      "Adopt",
+      [this](const AdoptRequest& request) {
+        absl::StatusOr<AdoptReply> result = parts_.shard->Adopt(request);
+        MONSOON_FAIL_POINT("state.adopted");
+        return result;
+      },
+      &calls);
+  Add<ChangeSettingsRequest>(
+      "ChangeSettings",
+      [this](const ChangeSettingsRequest& request) {
+        return parts_.shard->ChangeSettings(request);
+      },
       &calls);
   Add<VectorRequest>(
       "Vector", [this](const VectorRequest& request) { return Vector(request); }, &calls);

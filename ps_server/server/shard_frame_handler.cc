@@ -223,6 +223,11 @@ absl::StatusOr<ServedFrame> ShardFrameHandler::Write(const WriteRequest& write,
     return ServedFrame{ErrorAnswer(reply.status(), REFUSED_SESSION), nullptr};
   }
   RETURN_IF_ERROR(reply.status());
+  if (write.has_session() && write.has_seal()) {
+    MONSOON_FAIL_POINT("state.sealed");
+  } else if (write.has_session()) {
+    MONSOON_FAIL_POINT("state.staged");
+  }
   MONSOON_FAIL_POINT_STATUS("write.applied");
   if (write.has_seal()) {
     MONSOON_FAIL_POINT_STATUS("write.sealed");

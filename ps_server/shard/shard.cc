@@ -10,7 +10,6 @@
 #include "common/base/shorten.h"
 #include "common/base/status.h"
 #include "common/transport/frame/protocol.h"
-#include "google/protobuf/util/message_differencer.h"
 
 namespace monsoon {
 namespace {
@@ -205,7 +204,7 @@ absl::Status Shard::GiveUpEarlier(const RestoreShardJobRequest& request) {
   if (job->attempt() > request.attempt()) {
     return Annotate(LaterAttempt(*job, request.attempt()), name);
   }
-  if (!google::protobuf::util::MessageDifferencer::Equals(job->request(), create)) {
+  if (!IsSameSlice(job->request(), create)) {
     return Annotate(OtherContent(), name);
   }
   MutexLock lock(&jobs_mutex_);
@@ -240,7 +239,7 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeJob(const CreateShardJobReq
 absl::StatusOr<std::shared_ptr<ShardJob>> Shard::MakeOrFind(const CreateShardJobRequest& request,
                                                             Attempt attempt, MakeContent make) {
   if (std::shared_ptr<ShardJob> job = FindJob(request.job(), request.job_term())) {
-    if (!google::protobuf::util::MessageDifferencer::Equals(job->request(), request)) {
+    if (!IsSameSlice(job->request(), request)) {
       return OtherContent();
     }
     if (attempt.has_value() && job->attempt() > *attempt) {
@@ -354,29 +353,6 @@ absl::StatusOr<std::shared_ptr<ShardJob>> Shard::StartCheckpoint(const Checkpoin
                      request.job(), " had of them before the server was started anew"));
   }
   return job;
-}
-
-absl::Status Shard::ReduceRate(const ReduceRateRequest& request) {
-  RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(Fence(request.term()));
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
-                   FindKnown(request.job(), request.job_term()));
-  return job->stripes()->ReduceRate(request.reductions());
-}
-
-absl::StatusOr<AdoptReply> Shard::Adopt(const AdoptRequest& request) {
-  RETURN_IF_ERROR(CheckServing());
-  RETURN_IF_ERROR(Fence(request.term()));
-  ASSIGN_OR_RETURN(const std::shared_ptr<ShardJob> job,
-                   FindKnown(request.job(), request.job_term()));
-  if (job->spare() == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", request.job(), ": its slice is none that only stores"));
-  }
-  RETURN_IF_ERROR(job->spare()->Adopt(request.write()));
-  AdoptReply reply;
-  reply.set_shard_epoch(options_.shard_epoch);
-  return reply;
 }
 
 absl::StatusOr<VectorReply> Shard::Vector(const VectorRequest& request) {

@@ -113,6 +113,8 @@ class Shard {
   // NotFound; FailedPrecondition for a call of an earlier term, or a job without a
   // PlateauSchedule.
   absl::Status ReduceRate(const ReduceRateRequest& request);
+  // As SliceStripes::ChangeSettings.
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(const ChangeSettingsRequest& request);
 
   // What a session has written whole under that number becomes the slice's (SpareRoom::Adopt).
   // NotFound; FailedPrecondition also for a call of an earlier term, and a slice that does not only

@@ -1,5 +1,7 @@
 #include "ps_server/shard/shard_job_plan.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "common/memory/float_arena.h"
 #include "common/model/table_info.h"
 #include "common/optimizer/optimizer_groups.h"
+#include "common/optimizer/optimizer_kinds.h"
 #include "common/settings/number_rule.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
@@ -59,6 +62,28 @@ absl::Status CheckRequest(const CreateShardJobRequest& request) {
 constexpr uint64_t kStripeKernelBytes = 512;
 
 }  // namespace
+
+bool IsSameSlice(const CreateShardJobRequest& a, const CreateShardJobRequest& b) {
+  using google::protobuf::util::MessageDifferencer;
+  if (a.settings_revision() == b.settings_revision()) {
+    return MessageDifferencer::Equals(a, b);
+  }
+  if (OptimizerName(a.optimizer()) != OptimizerName(b.optimizer()) ||
+      a.has_rounds() != b.has_rounds()) {
+    return false;  // their states are laid out otherwise
+  }
+  CreateShardJobRequest changed = a;
+  changed.set_settings_revision(b.settings_revision());
+  *changed.mutable_optimizer() = b.optimizer();
+  if (b.has_rounds()) {
+    *changed.mutable_rounds() = b.rounds();
+  }
+  changed.clear_drop_older_than();
+  if (b.has_drop_older_than()) {
+    changed.set_drop_older_than(b.drop_older_than());
+  }
+  return MessageDifferencer::Equals(changed, b);
+}
 
 size_t StateLead(const OptimizerKernel& kernel, const ShardMap& map, StateBehind behind) {
   constexpr size_t kPage = 4096 / sizeof(float);

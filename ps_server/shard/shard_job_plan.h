@@ -38,6 +38,10 @@ inline constexpr size_t kMaxCreateRequestBytes = 256 << 10;
 // the model's layers, whatever the sizes that the request names.
 absl::StatusOr<ShardJobPlan> PlanJob(const CreateShardJobRequest& request);
 
+// Whether the two make the same slice: what may change while a job trains (ChangeSettings) may be
+// another one where their revisions are.
+bool IsSameSlice(const CreateShardJobRequest& a, const CreateShardJobRequest& b);
+
 // Floats in front of the states: a page, after which the first one does not begin
 // where its parameters do within a page (FloatArena::kStagger). None for stripes
 // that are smaller than a page.

@@ -1,5 +1,7 @@
 #include "ps_server/shard/slice_stripes.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +12,10 @@
 #include "common/memory/aligned_floats.h"
 #include "common/model/initializer.h"
 #include "common/model/tensor_slices.h"
+#include "common/optimizer/optimizer_groups.h"
 #include "common/optimizer/optimizer_kinds.h"
 #include "common/optimizer/range_kernel.h"
+#include "common/settings/number_rule.h"
 #include "proto/downpour.pb.h"
 #include "proto/optimizer.pb.h"
 #include "proto/shard_checkpoint.pb.h"
@@ -21,6 +25,8 @@
 
 namespace monsoon {
 
+using google::protobuf::util::MessageDifferencer;
+
 SliceStripes::SliceStripes(const CreateShardJobRequest* request, const JobFacts* facts,
                            std::shared_ptr<RateReductions> reductions,
                            std::unique_ptr<OptimizerKernel> kernel, SharedSlice slice)
@@ -28,7 +34,8 @@ SliceStripes::SliceStripes(const CreateShardJobRequest* request, const JobFacts*
       facts_(*facts),
       reductions_(std::move(reductions)),
       kernel_(std::move(kernel)),
-      slice_(std::move(slice)) {
+      slice_(std::move(slice)),
+      settings_revision_(request->settings_revision()) {
   // With a pointer to the stripe and the allocator's own bytes.
   static_assert(sizeof(StripeHeader) + sizeof(Stripe) + sizeof(void*) + 16 +
                     ContributionSum::kStripeBytes <=
@@ -153,6 +160,78 @@ absl::Status SliceStripes::ReduceRate(uint32_t reductions) {
   return absl::OkStatus();
 }
 
+absl::Status SliceStripes::CheckChange(const ChangeSettingsRequest& request) const {
+  if (request.revision() == 0) {
+    return absl::InvalidArgumentError("revisions of settings start at 1");
+  }
+  if (OptimizerName(request.optimizer()) != OptimizerName(request_.optimizer())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its optimizer is ", OptimizerName(request_.optimizer()),
+                     ", and cannot become ", OptimizerName(request.optimizer())));
+  }
+  // What a kernel counts and keeps follows from these.
+  if (!MessageDifferencer::Equals(request.optimizer().schedule(),
+                                  request_.optimizer().schedule()) ||
+      request.has_rounds() != request_.has_rounds()) {
+    return absl::InvalidArgumentError("its schedule, and whether it has rounds, cannot change");
+  }
+  RETURN_IF_ERROR(CheckNumbers(request.rounds(), "rounds."));
+  return CheckGroups(request.optimizer());
+}
+
+absl::StatusOr<std::vector<StripeRules::Change>> SliceStripes::ChangesFor(
+    const ChangeSettingsRequest& request) const {
+  ASSIGN_OR_RETURN(const ParameterLayout layout, ParameterLayout::Create(request_.model()));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const OptimizerKernel> kernel,
+                   OptimizerKernel::Create(request.optimizer(), reductions_));
+  if (kernel->state_slots() != kernel_->state_slots()) {
+    return absl::InvalidArgumentError(absl::StrCat("its optimizer keeps ", kernel_->state_slots(),
+                                                   " floats for each parameter, ",
+                                                   "and would need ", kernel->state_slots()));
+  }
+  const TensorRanges tensors =
+      TensorRanges::Of(layout, request.optimizer(), facts_.map.shard(facts_.shard));
+  std::vector<StripeRules::Change> changes(stripes_.size());
+  for (uint32_t i = 0; i < stripes_.size(); ++i) {
+    const Slice stripe = facts_.map.stripe(facts_.shard, i);
+    StripeRules::Change& change = changes[i];
+    change.kernel = kernel;
+    if (const TensorRanges own = tensors.Within(stripe); !own.empty()) {
+      ASSIGN_OR_RETURN(change.kernel,
+                       CreateRangeKernel(request.optimizer(), own, stripe, reductions_));
+    }
+    change.damping = request.optimizer().damping();
+    change.most_stale =
+        request.has_drop_older_than() ? request.drop_older_than() : Stripe::kAnyStaleness;
+    change.rounds = RoundRule::From(request.rounds(), /*clock=*/nullptr);  // the stripe's stays
+  }
+  return changes;
+}
+
+absl::StatusOr<uint64_t> SliceStripes::ChangeSettings(const ChangeSettingsRequest& request) {
+  RETURN_IF_ERROR(CheckChange(request));
+  ASSIGN_OR_RETURN(std::vector<StripeRules::Change> changes, ChangesFor(request));
+  MutexLock lock(&settings_mutex_);
+  if (request.revision() <= settings_revision_) {
+    return settings_from_;
+  }
+  if (request.has_rounds() && !request.has_from_version()) {
+    uint64_t most = 0;
+    for (const auto& stripe : stripes_) {
+      most = std::max(most, stripe->ChangeRules(std::nullopt));
+    }
+    return most;
+  }
+  settings_from_ = request.has_rounds() ? request.from_version() : 0;
+  for (uint32_t i = 0; i < stripes_.size(); ++i) {
+    const uint64_t from = stripes_[i]->ChangeRules(
+        std::move(changes[i]), request.has_rounds() ? request.from_version() : 0);
+    settings_from_ = std::max(settings_from_, from);
+  }
+  settings_revision_ = request.revision();
+  return settings_from_;
+}
+
 void SliceStripes::AddTo(ShardJobStatus* status) const {
   uint64_t least = UINT64_MAX, most = 0;
   for (const auto& stripe : stripes_) {
@@ -165,6 +244,9 @@ void SliceStripes::AddTo(ShardJobStatus* status) const {
   if (reductions_ != nullptr) {
     status->set_rate_reductions(reductions_->load());
   }
+  MutexLock lock(&settings_mutex_);
+  status->set_settings_revision(settings_revision_);
+  status->set_settings_from(settings_from_);
 }
 
 void SliceStripes::TakeStripe(uint32_t stripe, std::span<float> out) {

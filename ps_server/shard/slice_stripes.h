@@ -3,7 +3,8 @@
 //
 // The list of stripes is made by Fill and stays as it is. What writes to them without a session
 // (Initialize, Clear, the floats of a restored part) comes before anybody else has the job. The
-// rest is thread safe: each stripe has a lock of its own, and there is no other here.
+// rest is thread safe: each stripe has a lock of its own; changes of settings have one, under which
+// one stripe's is taken at a time.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/memory/float_arena.h"
 #include "common/model/parameter_layout.h"
 #include "common/model/shard_map.h"
@@ -25,6 +29,7 @@
 #include "common/transport/shm/shared_slice.h"
 #include "proto/parameter_server.pb.h"
 #include "ps_server/shard/stripe.h"
+#include "ps_server/shard/stripe_rules.h"
 #include "ps_server/shard/validation.h"
 #include "ps_server/vector/vector_store.h"
 
@@ -71,7 +76,14 @@ class SliceStripes final : public SliceParameters {
   // FailedPrecondition without a PlateauSchedule.
   absl::Status ReduceRate(uint32_t reductions);
 
-  // Versions and reductions.
+  // From now on, or with rounds from the version on that the request says, pushes are applied by
+  // these settings; a revision that is not above the known one does nothing. With rounds and
+  // without a version the stripes end no round until it is told again. Returns what
+  // ChangeSettingsReply.version says. InvalidArgument for settings that its stripes are not laid
+  // out for; they go on as before.
+  absl::StatusOr<uint64_t> ChangeSettings(const ChangeSettingsRequest& request);
+
+  // Versions, reductions, and which settings they have.
   void AddTo(ShardJobStatus* status) const;
 
   // Of the parameters, for VectorStore.
@@ -85,6 +97,10 @@ class SliceStripes final : public SliceParameters {
   // The job's kernel, or one of its own for a stripe with biases that do not decay, with tensors
   // of a group, or with statistics; `tensors` are the slice's.
   const OptimizerKernel* KernelOf(const TensorRanges& tensors, const Slice& stripe);
+  absl::Status CheckChange(const ChangeSettingsRequest& request) const;
+  // What each stripe is to take.
+  absl::StatusOr<std::vector<StripeRules::Change>> ChangesFor(
+      const ChangeSettingsRequest& request) const;
 
   const CreateShardJobRequest& request_;
   const JobFacts& facts_;
@@ -93,6 +109,11 @@ class SliceStripes final : public SliceParameters {
   std::vector<std::unique_ptr<OptimizerKernel>> stripe_kernels_;  // see KernelOf
   SharedSlice slice_;
   std::vector<std::unique_ptr<Stripe>> stripes_;
+
+  // Held while all stripes are told, so that none has an earlier change than another one.
+  mutable Mutex settings_mutex_;
+  uint64_t settings_revision_ ABSL_GUARDED_BY(settings_mutex_);
+  uint64_t settings_from_ ABSL_GUARDED_BY(settings_mutex_) = 0;
 };
 
 }  // namespace monsoon

@@ -56,9 +56,8 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
                uint64_t shard_epoch, AlignedFloats state, const Options& options,
                std::vector<TensorSlice> tensors)
     : size_(slice->stripe(index).size()),
-      kernel_(kernel),
       shard_epoch_(shard_epoch),
-      options_(options),
+      rules_(kernel, options.damping, options.most_stale, options.rounds.value_or(RoundRule())),
       parameters_(slice->stripe(index)),
       header_(slice->header(index)),
       state_(std::move(state)),
@@ -82,10 +81,12 @@ Stripe::Stripe(SharedSlice* slice, uint32_t index, const OptimizerKernel* kernel
 }
 
 void Stripe::InitializeState() {
-  std::ranges::fill(kernel_state(), kernel_->initial_state());
+  std::ranges::fill(kernel_state(), rules_.kernel().initial_state());
   std::ranges::fill(state_.span().subspan(kernel_state().size()), 0.0f);  // a round's sum
   absent_->Clear();
-  ForgetPublic();
+  if (public_.has_value()) {
+    public_->Forget();  // nobody may take steps from what it has told of them
+  }
 }
 
 void Stripe::Clear() {
@@ -132,14 +133,14 @@ PushVerdict Stripe::Apply(Push push) {
     return Refuse(&session, &push, std::move(why), std::move(verdict));
   }
   const int64_t staleness = StalenessOf(push);
-  if (push.dropped || IsTooOld(staleness, options_.most_stale)) {
+  if (push.dropped || IsTooOld(staleness, rules_.most_stale())) {
     window.RecordDropped(push.sequence);
     const StripeWriteScope write(header_);
     ShareMarks(session);
     verdict.set_verdict(DROPPED);
     return verdict;
   }
-  const double damping = DampingFactor(options_.damping, staleness);
+  const double damping = DampingFactor(rules_.damping(), staleness);
   if (!round_.has_value()) {
     MoveBy(push, staleness, damping, &session);
   } else {
@@ -188,10 +189,10 @@ void Stripe::MoveBy(const Push& push, int64_t staleness, double damping, Session
                                          .share = 1.0f / static_cast<float>(count + 1),
                                          .values = push.statistic_values};
   if (push.absent.empty() && absent_->none()) {
-    kernel_->ApplyPush(version_, parameters_, kernel_state(), push.gradient, terms);
+    rules_.kernel().ApplyPush(version_, parameters_, kernel_state(), push.gradient, terms);
   } else {
-    kernel_->ApplyPushTo(absent_->PartsWithout(push.absent), version_, parameters_, kernel_state(),
-                         push.gradient, terms);
+    rules_.kernel().ApplyPushTo(absent_->PartsWithout(push.absent), version_, parameters_,
+                                kernel_state(), push.gradient, terms);
     absent_->Count(push.absent);
   }
   AdvanceVersion();
@@ -202,6 +203,18 @@ void Stripe::MoveBy(const Push& push, int64_t staleness, double damping, Session
 void Stripe::AdvanceVersion() {
   ++version_;
   header_->version.store(version_, std::memory_order_relaxed);
+  rules_.Reach(version_);
+}
+
+uint64_t Stripe::ChangeRules(std::optional<StripeRules::Change> change, uint64_t from) {
+  MutexLock lock(&mutex_);
+  if (!change.has_value()) {
+    rules_.HoldRounds();
+    return version_;
+  }
+  from = rules_.Take(*std::move(change), from, version_);
+  CloseRoundIfOver();  // it may have been kept from its end, or want fewer members now
+  return from;
 }
 
 absl::Status Stripe::JoinRound(const Push& push, double damping) {
@@ -212,7 +225,7 @@ absl::Status Stripe::JoinRound(const Push& push, double damping) {
                       .part = push.part,
                       .patience = push.patience,
                       .difference = push.gradient},
-                     parameters_, options_.rounds->clock->Now(), *options_.rounds);
+                     parameters_, rules_.rounds().clock->Now(), rules_.rounds());
 }
 
 bool Stripe::IsOfLaterRound(const Push& push) const {
@@ -221,7 +234,7 @@ bool Stripe::IsOfLaterRound(const Push& push) const {
 }
 
 bool Stripe::RoundIsOver() {
-  if (!round_.has_value() || round_->empty()) {
+  if (!round_.has_value() || round_->empty() || rules_.rounds_are_held()) {
     return false;
   }
   mutex_.AssertHeld();
@@ -229,7 +242,7 @@ bool Stripe::RoundIsOver() {
     mutex_.AssertHeld();
     return open.second.passes || round_->members().contains(open.first);
   });
-  return all_in || round_->HasQuorum(*options_.rounds, options_.rounds->clock->Now());
+  return all_in || round_->HasQuorum(rules_.rounds(), rules_.rounds().clock->Now());
 }
 
 void Stripe::CloseRoundIfOver() {
@@ -239,8 +252,8 @@ void Stripe::CloseRoundIfOver() {
   AlignedFloats mean = AlignedFloats::Uninitialized(size_);
   const float part = round_->Close(parameters_, mean.span());
   const StripeWriteScope write(header_);
-  kernel_->ApplyPush(version_, parameters_, kernel_state(), mean.span(),
-                     {.part = part, .values = false});
+  rules_.kernel().ApplyPush(version_, parameters_, kernel_state(), mean.span(),
+                            {.part = part, .values = false});
   AdvanceVersion();
 }
 
@@ -291,10 +304,10 @@ void Stripe::ShareMarks(const Session& session) {
 std::optional<FetchRecord> Stripe::Copy(std::optional<SessionId> session, std::span<float> out,
                                         uint32_t slot) const {
   CHECK_EQ(out.size(), size_);
-  CHECK(slot <= static_cast<uint32_t>(kernel_->state_slots()));
   FetchRecord record;
   record.set_length(static_cast<uint32_t>(size_ * sizeof(float)));
   MutexLock lock(&mutex_);
+  CHECK(slot <= static_cast<uint32_t>(rules_.kernel().state_slots()));
   if (session.has_value()) {
     const auto found = windows_.find(*session);
     if (found == windows_.end()) {
@@ -339,27 +352,32 @@ std::optional<FetchRecord> Stripe::CopyChanges(SessionId session, std::optional<
 
 void Stripe::Write(std::span<const float> content, uint32_t slot) {
   CHECK_EQ(content.size(), size_);
-  CHECK(slot <= static_cast<uint32_t>(kernel_->state_slots()));
   MutexLock lock(&mutex_);
+  CHECK(slot <= static_cast<uint32_t>(rules_.kernel().state_slots()));
   if (slot > 0) {
     std::ranges::copy(content, state_.data() + size_t{slot - 1} * size_);
     return;
   }
-  ForgetPublic();
+  if (public_.has_value()) {
+    public_->Forget();  // nobody may take steps from what it has told of them
+  }
   const StripeWriteScope write(header_);
   std::memcpy(parameters_.data(), content.data(), size_ * sizeof(float));
 }
 
 void Stripe::Adopt(std::span<const std::span<const float>> slots, uint64_t version) {
-  CHECK_EQ(slots.size(), 1 + static_cast<size_t>(kernel_->state_slots()));
   MutexLock lock(&mutex_);
-  ForgetPublic();
+  CHECK_EQ(slots.size(), 1 + static_cast<size_t>(rules_.kernel().state_slots()));
+  if (public_.has_value()) {
+    public_->Forget();  // nobody may take steps from what it has told of them
+  }
   const StripeWriteScope write(header_);
   std::memcpy(parameters_.data(), slots[0].data(), size_ * sizeof(float));
   for (size_t slot = 1; slot < slots.size(); ++slot) {
     std::memcpy(state_.data() + (slot - 1) * size_, slots[slot].data(), size_ * sizeof(float));
   }
   version_ = std::max(version_, version);
+  rules_.Reach(version_);
   header_->version.store(version_, std::memory_order_relaxed);
 }
 
@@ -367,7 +385,10 @@ void Stripe::RaiseVersion(uint64_t version) {
   MutexLock lock(&mutex_);
   if (version > version_) {
     version_ = version;
-    ForgetPublic();
+    rules_.Reach(version_);
+    if (public_.has_value()) {
+      public_->Forget();  // nobody may take steps from what it has told of them
+    }
     const StripeWriteScope write(header_);
     header_->version.store(version_, std::memory_order_relaxed);
   }

@@ -37,6 +37,7 @@
 #include "ps_server/shard/round.h"
 #include "ps_server/shard/session_table.h"
 #include "ps_server/shard/session_window.h"
+#include "ps_server/shard/stripe_rules.h"
 #include "ps_server/vector/memory_budget.h"
 
 namespace monsoon {
@@ -56,12 +57,12 @@ struct StateBehind {
 
 class Stripe {
  public:
-  static constexpr uint32_t kAnyStaleness = UINT32_MAX;
+  static constexpr uint32_t kAnyStaleness = StripeRules::kAnyStaleness;
   struct Options {
     double damping = 0.0;             // the optimizer's
     std::optional<RoundRule> rounds;  // pushes are averaged
     WireFormat changes = FLOAT32;     // else it has a public copy
-    // A push whose base is more versions old is dropped; not with rounds.
+    // A push whose base is more versions old is dropped.
     uint32_t most_stale = kAnyStaleness;
   };
   // Stripe `index` of `slice`, all zero at version 0. `state` is memory for
@@ -117,6 +118,10 @@ class Stripe {
   // open.
   std::optional<FetchRecord> Copy(std::optional<SessionId> session, std::span<float> out,
                                   uint32_t slot = 0) const;
+  // From version `from` on, or the next one, it goes by `change` (StripeRules::Take): which it is.
+  // Null, of a stripe with rounds: none is over any more before the next call. The version, at
+  // which it stays so long.
+  uint64_t ChangeRules(std::optional<StripeRules::Change> change, uint64_t from = 0);
 
   // The same of the public copy, which stands for the parameters after it. `out` gets the steps
   // from the version `known`, where they have fewer bytes, else the copy; size() floats are
@@ -216,25 +221,18 @@ class Stripe {
   // The last sequence of the session that is applied or refused, and not in an open round.
   uint64_t LandedOf(SessionId id, const Session& session) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Nobody may take steps from what it has told of the parameters.
-  void ForgetPublic() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (public_.has_value()) {
-      public_->Forget();
-    }
-  }
   // The optimizer's.
   std::span<float> kernel_state() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return state_.span().first(StateFloats(*kernel_, size_));
+    return state_.span().first(StateFloats(rules_.kernel(), size_));
   }
   // Tells readers; within a StripeWriteScope.
   void ShareMarks(const Session& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t size_;
-  const OptimizerKernel* const kernel_;
   const uint64_t shard_epoch_;
-  const Options options_;
 
   mutable Mutex mutex_;
+  StripeRules rules_ ABSL_GUARDED_BY(mutex_);
   // Written within a StripeWriteScope over header_.
   const std::span<float> parameters_ ABSL_GUARDED_BY(mutex_);
   StripeHeader* const header_ ABSL_PT_GUARDED_BY(mutex_);

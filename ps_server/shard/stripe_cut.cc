@@ -38,6 +38,7 @@ void Stripe::Restore(const StripeRecord& cut, const StripeRecord* older) {
 void Stripe::RestoreSessions(const StripeRecord& cut, const std::map<SessionId, uint64_t>& before) {
   const StripeWriteScope write(header_);
   version_ = cut.version();
+  rules_.Reach(version_);
   for (const SessionWindowRecord& record : cut.session()) {
     const SessionId id{record.worker(), record.incarnation()};
     const auto open = windows_.find(id);
@@ -74,7 +75,8 @@ StripeRecord Stripe::Cut(std::span<float> parameters, std::span<float> state) co
     record.set_public_version(public_->Cut(parameters_, version_, state.last(size_)));
   }
   if (round_.has_value()) {
-    const std::span<float> sum = state.subspan(StateFloats(*kernel_, size_), Round::kSlots * size_);
+    const std::span<float> sum =
+        state.subspan(StateFloats(rules_.kernel(), size_), Round::kSlots * size_);
     round_->Split(sum.first(size_), sum.last(size_));
     round_->AddMembersTo(&record);
   }

@@ -21,7 +21,7 @@ import tempfile
 import time
 
 from tests.process.deaths import SHARDS
-from tests.process.killed_jobs import BatchJobs, DownpourJobs
+from tests.process.killed_jobs import BatchJobs, DownpourJobs, SynchronousJobs
 from tests.process.options import add_transport
 from tests.tools import fail_points
 from tests.tools.checks import Unusable
@@ -29,14 +29,16 @@ from tests.tools.fail_points import family_of
 from tests.tools.local_cluster import PATIENCE_S, UNREACHABLE, LocalCluster, poll
 from tests.tools.printing import print_events
 
-KINDS = (DownpourJobs, BatchJobs)
+KINDS = (DownpourJobs, BatchJobs, SynchronousJobs)
 # On a slower machine a point may not be reached; then the job is run again.
 TRIES = 4
 # A point kills at a hit from 1 to this one, by the beginning of its name. A shard that
 # writes has all steps of writing behind it by the third generation.
 MOST_HITS = {"push": 300, "checkpoint": 2, "journal": 10, "worker.before_report": 10,
              "worker": 200, "vector": 30, "contribution": 60, "batch.evaluated": 5,
-             "batch.iterated": 5}
+             "batch.iterated": 5, "member.begins": 1, "member.shared": 1, "member.copied": 2,
+             "member.before_seal": 2, "member.sealed": 2, "member": 400, "collective": 800,
+             "state": 4}
 OF_COORDINATOR = ("journal", "batch")
 
 

@@ -124,6 +124,34 @@ class DownpourJobs(Jobs):
                     (hits["worker.pushed"], self._pushes))
 
 
+class SynchronousJobs(Jobs):
+    """Each batch is in one step, and all shards store the last one."""
+
+    name = "synchronous"
+    EPOCHS, PER_EPOCH = 8, 400
+    text = deaths.JOB.replace("every_seconds: 1 ", "every_seconds: 0.2 ") + (
+        f"synchronous {{ reduce: RING }} stop {{ epochs: {EPOCHS} }}")
+    quiet_settings = {}
+    other_deaths = {"epoch": ["state.staged"], "restore": ["state.adopted"]}
+
+    def settings(self, points):
+        # Each death takes as long as a worker may be silent.
+        return {"stop.epochs": self.EPOCHS * (1 + 2 * len(points))}
+
+    def _check_more(self, what, job, points, described):
+        epochs = self.settings(points)["stop.epochs"]
+        step = described["progress"]["step"]
+        self._check(f"{what}: each batch is in one step", step == epochs * self.PER_EPOCH,
+                    (step, epochs * self.PER_EPOCH))
+        updates = described["synchronous"]["updates"]
+        self._check(f"{what}: all shards store the last step",
+                    versions_of(described["shards"]) == {updates}, (described["shards"], updates))
+        newest = self._newest_generation(what, job)
+        self._check(f"{what}: the last generation has it",
+                    versions_of(newest.get("parts", [])) == {updates}, (newest, updates))
+        return f"{updates} updates"
+
+
 class BatchJobs(Jobs):
     """The same bits, iterations and end as of the quiet job, in memory and on the disk."""
 

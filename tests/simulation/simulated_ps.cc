@@ -53,6 +53,17 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
   });
 }
 
+// What each stripe holds now.
+std::vector<StripeRecord> RecordsNow(ShardJob& job) {
+  std::vector<StripeRecord> records;
+  std::vector<float> parameters(kStripeFloats);
+  std::vector<float> state(kStripeFloats * static_cast<size_t>(job.stripes()->state_slots()));
+  for (uint32_t stripe = 0; stripe < job.stripes()->count(); ++stripe) {
+    records.push_back(job.checkpoint()->CutStripe(stripe, parameters, state));
+  }
+  return records;
+}
+
 }  // namespace
 
 SimulatedPs::SimulatedPs(World* world, uint32_t index, uint32_t stripes)
@@ -179,7 +190,7 @@ absl::StatusOr<CreateShardJobReply> SimulatedPs::CreateJob(const CreateShardJobR
   ASSIGN_OR_RETURN(const CreateShardJobReply reply, shard_->CreateJob(request));
   if (fresh) {
     create_ = request;
-    Begin(RecordsNow());
+    Begin(RecordsNow(*Slice()));
   }
   return reply;
 }
@@ -193,7 +204,7 @@ absl::StatusOr<RestoreShardJobReply> SimulatedPs::RestoreJob(
   if (!there) {
     create_ = create;
     // A round that has lost a session may have closed since: what the part says counts.
-    Begin(reply.generation() == 0 ? RecordsNow() : RecordsOf(reply));
+    Begin(reply.generation() == 0 ? RecordsNow(*Slice()) : RecordsOf(reply));
   }
   return reply;
 }
@@ -239,6 +250,11 @@ absl::Status SimulatedPs::Checkpoint(const CheckpointRequest& request) {
 
 absl::Status SimulatedPs::ReduceRate(const ReduceRateRequest& request) {
   return shard_->ReduceRate(request);
+}
+
+absl::StatusOr<ChangeSettingsReply> SimulatedPs::ChangeSettings(
+    const ChangeSettingsRequest& request) {
+  return shard_->ChangeSettings(request);
 }
 
 void SimulatedPs::Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order) {
@@ -290,17 +306,6 @@ std::vector<StripeRecord> SimulatedPs::RecordsOf(const RestoreShardJobReply& res
   EXPECT_OK(part);
   const auto& records = (*part)->content().stripe();
   return {records.begin(), records.end()};
-}
-
-std::vector<StripeRecord> SimulatedPs::RecordsNow() const {
-  const std::shared_ptr<ShardJob> job = Slice();
-  std::vector<StripeRecord> records;
-  std::vector<float> parameters(kStripeFloats);
-  std::vector<float> state(kStripeFloats * static_cast<size_t>(job->stripes()->state_slots()));
-  for (uint32_t stripe = 0; stripe < job->stripes()->count(); ++stripe) {
-    records.push_back(job->checkpoint()->CutStripe(stripe, parameters, state));
-  }
-  return records;
 }
 
 void SimulatedPs::Revive() {

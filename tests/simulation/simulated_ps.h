@@ -83,6 +83,7 @@ class SimulatedPs : public ShardGateway {
                                                  uint64_t call) override;
   absl::Status Checkpoint(const CheckpointRequest& request) override;
   absl::Status ReduceRate(const ReduceRateRequest& request) override;
+  absl::StatusOr<ChangeSettingsReply> ChangeSettings(const ChangeSettingsRequest& request) override;
   absl::StatusOr<VectorReply> Vector(const VectorRequest& request) override;
 
   // A frame that a worker has sent; the answers.
@@ -121,8 +122,7 @@ class SimulatedPs : public ShardGateway {
   void Write(std::shared_ptr<ShardJob> job, const CheckpointRequest& order);
   void Rot();
   std::shared_ptr<ShardJob> Slice() const;
-  // Of each stripe what the slice says now, and what the part says that it was restored from.
-  std::vector<StripeRecord> RecordsNow() const;
+  // Of each stripe what the part says that it was restored from.
   std::vector<StripeRecord> RecordsOf(const RestoreShardJobReply& restored) const;
   // The slice begins so, from whichever folder.
   void Begin(const std::vector<StripeRecord>& records);

@@ -5,6 +5,7 @@
 
 #include "common/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "proto/downpour.pb.h"
 #include "worker/downpour/downpour_runner.h"
 #include "worker/session/push_bound.h"
 #include "worker/testing/fakes.h"
@@ -57,6 +58,41 @@ TEST(BoundTest, WhoIsTooFarAheadWaitsBeforeItComputes) {
     EXPECT_GE(least, 1u);
     EXPECT_EQ(stats.Snapshot().waits_for(), "");
   }
+}
+
+// It waits, hears of another bound, and goes on.
+TEST(BoundTest, ABoundThatIsRaisedFreesAReplicaThatWaits) {
+  const ParameterLayout layout = testing::SmallLayout();
+  SessionControl control(Clock::Real(), absl::Seconds(30));
+  Batch batch(1, 4);
+  batch.examples = 1;
+  StatsCollector stats;
+  Downpour raised;
+  raised.set_staleness_bound(7);
+  testing::FakeCoordinator coordinator;
+  coordinator.tell_clock = [&](const ClockRequest& request) -> absl::StatusOr<ClockReply> {
+    if (!stats.Snapshot().waits_for().empty()) {
+      control.TellSettings(1, raised);  // by a heartbeat
+    }
+    ClockReply reply;
+    reply.set_clock(request.clock());
+    reply.set_least(0);
+    return reply;
+  };
+  DownpourRunnerOptions options;
+  options.overlap = NONE;
+  FakeShards shards(layout.size());
+  FakeNetwork network;
+  ReplicaGroup group({}, &network);
+  PushBound bound(1, SessionKey(), &coordinator, &stats, &control, Clock::Real());
+  DownpourRunner runner(options, &layout, &shards, &group, nullptr, &stats, &control,
+                        Clock::Real());
+  runner.BoundBy(&bound);
+  for (int i = 0; i < 8; ++i) {
+    runner.Add(&batch, std::nullopt);
+    ASSERT_OK(runner.Step());
+  }
+  EXPECT_EQ(control.taken_settings(), 1u);
 }
 
 }  // namespace

@@ -21,9 +21,17 @@ DifferenceWeigher::DifferenceWeigher(const Job& job, uint32_t replicas)
   if (!local.has_inner() && !local.has_fragments() && local.mixing() == 0 && !local.dynamic()) {
     program_steps_ = steps;
   }
+  steps_ = downpour.local().weight_reference() > 0 || kind_ == DEFAULT_WEIGHT ? 0 : steps;
   reference_ = downpour.local().weight_reference() > 0
                    ? downpour.local().weight_reference()
                    : WeightOf(steps, steps * std::max(1u, job.batch_size()) * replicas_);
+}
+
+void DifferenceWeigher::SetSteps(uint32_t steps) {
+  if (steps_ > 0 && steps > 0) {
+    reference_ *= steps / steps_;  // each kind of weight grows with them
+    steps_ = steps;
+  }
 }
 
 double DifferenceWeigher::WeightOf(double steps, double examples) const {

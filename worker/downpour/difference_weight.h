@@ -19,6 +19,9 @@ class DifferenceWeigher {
   // Of a worker with so many replicas; LocalSteps.steps is set, or all weigh 1.
   DifferenceWeigher(const Job& job, uint32_t replicas);
 
+  // A network's whole difference has so many steps from now on.
+  void SetSteps(uint32_t steps);
+
   // A batch of one replica that is in the difference.
   void Add(const StepResult& step);
   struct Counted {
@@ -36,6 +39,7 @@ class DifferenceWeigher {
   DifferenceWeight kind_ = DEFAULT_WEIGHT;
   double replicas_ = 1;
   double reference_ = 1;
+  double steps_ = 0;          // that the reference is of; 0: it is of none
   double program_steps_ = 0;  // of a program's whole difference; 0: not known
   struct Counts {
     uint64_t steps = 0;  // of all replicas

@@ -47,5 +47,30 @@ TEST(DifferenceWeigherTest, AWholeWithoutAFixedLengthHasNoParts) {
   EXPECT_EQ(PartOf(job, 5), 1.0f);
 }
 
+TEST(DifferenceWeigherTest, AWholeOfOtherStepsWeighsAsMuch) {
+  for (const DifferenceWeight kind : {STEPS, TOKENS, TOKENS_SQUARED_PER_STEP}) {
+    Job job = ProgramsJob();
+    job.mutable_downpour()->mutable_local()->mutable_inner()->mutable_sgd()->set_rate(1.0);
+    job.mutable_downpour()->mutable_local()->set_weight(kind);
+    DifferenceWeigher weigher(job, /*replicas=*/1);
+    StepResult call;
+    call.steps = 40;
+    call.examples = 32 * 40;
+    weigher.Add(call);
+    EXPECT_EQ(weigher.Take().weight, 4.0f);
+    weigher.SetSteps(40);
+    weigher.Add(call);
+    EXPECT_EQ(weigher.Take().weight, 1.0f);
+    // One that the job names is what it is.
+    job.mutable_downpour()->mutable_local()->set_weight_reference(10);
+    DifferenceWeigher named(job, /*replicas=*/1);
+    named.Add(call);
+    const float before = named.Take().weight;
+    named.SetSteps(40);
+    named.Add(call);
+    EXPECT_EQ(named.Take().weight, before);
+  }
+}
+
 }  // namespace
 }  // namespace monsoon

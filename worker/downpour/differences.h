@@ -45,6 +45,7 @@ class Differences : public Exchange {
   absl::Status Land(Landing landing) override;
 
   void BeginRound(uint64_t sequence, uint32_t told) override;
+  void SetTurnSteps(uint32_t turn_steps) override { options_.turn_steps = turn_steps; }
   bool takes_steps() const override { return true; }
   // A difference has a value for each parameter: none is absent.
   void EndRound(std::span<const TensorSlice> absent) override;
@@ -66,7 +67,7 @@ class Differences : public Exchange {
   // What the steps made of the parameters since the last push is not what anybody wants.
   void GiveUp();
 
-  const Options options_;
+  Options options_;
   MovedParameters* const moved_;  // parameters()
   FetchPlan* const plan_;
   uint32_t unpushed_ = 0;  // pushes until all fragments have all steps

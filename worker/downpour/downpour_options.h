@@ -46,6 +46,7 @@ struct DownpourRunnerOptions {
   bool rounds = false;      // the shards average what is pushed
   uint64_t seed = 0;
   uint32_t worker = 0;
+  uint64_t settings_revision = 0;  // of those that were taken from SessionControl
 
   static DownpourRunnerOptions From(const Job& job, uint32_t worker,
                                     const FragmentMap& fragments = {});

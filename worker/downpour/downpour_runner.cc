@@ -74,6 +74,30 @@ absl::Status DownpourRunner::AwaitShards() {
   return absl::OkStatus();
 }
 
+absl::Status DownpourRunner::TakeSettings() {
+  if (!exchange_->begins()) {
+    return absl::OkStatus();
+  }
+  const auto settings = control_->NewerSettings(options_.settings_revision);
+  if (settings == nullptr) {
+    return absl::OkStatus();
+  }
+  const Downpour& downpour = settings->downpour;
+  RETURN_IF_ERROR(parameters().TakeRates(downpour));
+  if (options_.exchange == ExchangeKind::kDifferences && downpour.local().has_inner()) {
+    options_.turn_steps = std::max(1u, downpour.local().steps());
+    exchange_->SetTurnSteps(options_.turn_steps);
+    weigher_.SetSteps(options_.turn_steps);
+  }
+  if (bound_ != nullptr) {
+    bound_->SetBound(downpour.staleness_bound());
+  }
+  options_.settings_revision = settings->revision;
+  control_->TookSettings(options_.settings_revision);
+  LOG(INFO) << batches_.Where() << ": trains with settings " << options_.settings_revision;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> DownpourRunner::AwaitSlower() {
   if (bound_ == nullptr || !exchange_->drained()) {
     return false;
@@ -82,7 +106,7 @@ absl::StatusOr<bool> DownpourRunner::AwaitSlower() {
   return bound_->Await(ledger_.last() + (in_flight_.has_value() ? 1 : 0), [this]() -> absl::Status {
     RETURN_IF_ERROR(LookAfterPushes());
     TakeAcknowledged();
-    return absl::OkStatus();
+    return TakeSettings();  // it may have to wait no more
   });
 }
 
@@ -190,6 +214,7 @@ absl::StatusOr<absl::Duration> DownpourRunner::ComputeRound() {
 absl::StatusOr<StepResult> DownpourRunner::Step() {
   const absl::Duration begin = clock_->Now();
   RETURN_IF_ERROR(CollectPush(/*wait=*/false));
+  RETURN_IF_ERROR(TakeSettings());
   RETURN_IF_ERROR(AwaitShards());
   ASSIGN_OR_RETURN(const bool waited, AwaitSlower());
   RETURN_IF_ERROR(PrepareParameters(/*anew=*/waited));

@@ -151,6 +151,8 @@ class DownpourRunner {
     return plan_.MayBegin(fetching(), exchange_->awaits_push() && pusher_->busy());
   }
 
+  // Takes what the coordinator has told of the job's settings, where a push begins.
+  absl::Status TakeSettings();
   // Waits for slower replicas where the bound on staleness is reached, before a push is begun:
   // whether it had to.
   absl::StatusOr<bool> AwaitSlower();
@@ -183,7 +185,7 @@ class DownpourRunner {
   // Of pushes that all shards have acknowledged, the blocks are done.
   void TakeAcknowledged();
 
-  const DownpourRunnerOptions options_;
+  DownpourRunnerOptions options_;
   ParameterClient* const client_;
   StatsCollector* const stats_;
   SessionControl* const control_;

@@ -58,6 +58,10 @@ class Exchange {
   virtual void BeginRound(uint64_t sequence, uint32_t told) = 0;
   // Where the round's gradient goes; empty: it stays on the device.
   std::span<float> step_buffer() { return accumulator_.step_buffer(); }
+  // No step waits to be pushed: what begins now is another push.
+  bool begins() const { return accumulator_.empty(); }
+  // Differences have so many steps from the next one on; nothing of gradients.
+  virtual void SetTurnSteps(uint32_t /*turn_steps*/) {}
   // The replica's own optimizer takes steps, whose time is part of the computing.
   virtual bool takes_steps() const = 0;
   // The round's gradient has moved the parameters, where it does, and is to be pushed. `absent`

@@ -290,5 +290,24 @@ TEST(LocalStepsBitsTest, OneLocalStepIsDownpour) {
   EXPECT_THAT(downpour, ::testing::Not(Each(0.0f)));
 }
 
+// A difference keeps the length and the rate that it began with.
+TEST_F(LocalStepsTest, StepsAndRatesChangeWhereADifferenceBegins) {
+  Steps(3);  // one more is to come
+  downpour_.mutable_local()->set_steps(3);
+  downpour_.mutable_local()->mutable_inner()->mutable_sgd()->set_rate(0.5);
+  control_.TellSettings(1, downpour_);
+  Steps(1);
+  EXPECT_THAT(Pushed(), ElementsAre(1 + 2, 3 + 4));
+  EXPECT_EQ(control_.taken_settings(), 0u);
+  Steps(6);
+  EXPECT_THAT(Pushed(), ElementsAre(3, 7, 0.5f * (5 + 6 + 7), 0.5f * (8 + 9 + 10)));
+  EXPECT_EQ(control_.taken_settings(), 1u);
+  EXPECT_THAT(shards_.parts(), Each(1));
+  downpour_.mutable_local()->set_steps(1);
+  control_.TellSettings(2, downpour_);
+  Steps(2);
+  EXPECT_THAT(Pushed(), ElementsAre(3, 7, 9, 13.5f, 5.5f, 6));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -67,14 +67,13 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::Create(const Downpou
                                                                    const ShardMap& map,
                                                                    const TensorRanges& tensors,
                                                                    const FragmentMap& fragments) {
-  std::optional<Optimizer> own = OwnOptimizer(downpour);
-  if (!own.has_value()) {
+  if (!OwnOptimizer(downpour).has_value()) {
     return nullptr;
   }
-  const bool inner = downpour.local().has_inner();
-  const MakeKernel make = [=, size = map.size(),
-                           optimizer = *std::move(own)](uint64_t steps_before) mutable {
-    if (inner) {
+  const MakeKernel make = [tensors, size = map.size()](const Downpour& rates,
+                                                       uint64_t steps_before) {
+    Optimizer optimizer = OwnOptimizer(rates).value_or(Optimizer());
+    if (rates.local().has_inner()) {
       optimizer.mutable_schedule()->set_before(steps_before);
     }
     return CreateRangeKernel(optimizer, tensors, {0, size});
@@ -86,15 +85,15 @@ absl::StatusOr<std::unique_ptr<LocalUpdater>> LocalUpdater::CreateWith(const Dow
                                                                        const ShardMap& map,
                                                                        const FragmentMap& fragments,
                                                                        const MakeKernel& make) {
-  auto kernel = make(0);
+  auto kernel = make(downpour, 0);
   if (!kernel.ok()) {
     return Annotate(kernel.status(), downpour.local().has_inner() ? "inner" : "local_update");
   }
   std::unique_ptr<LocalUpdater> updater(
       new LocalUpdater(*std::move(kernel), map, fragments, downpour.local().mixing()));
-  if (downpour.local().has_inner()) {
-    updater->make_inner_ = make;
-  }
+  updater->make_kernel_ = make;
+  updater->rates_ = std::make_shared<const Downpour>(downpour);
+  updater->inner_ = downpour.local().has_inner();
   RETURN_IF_ERROR(updater->MoveTo(nullptr));
   return updater;
 }
@@ -132,18 +131,28 @@ absl::Status LocalUpdater::MoveTo(VectorPlace* place) {
   return absl::OkStatus();
 }
 
+absl::Status LocalUpdater::TakeRates(const Downpour& downpour) {
+  ASSIGN_OR_RETURN(std::unique_ptr<OptimizerKernel> kernel, make_kernel_(downpour, before_));
+  if (kernel->state_slots() != kernel_->state_slots()) {
+    return absl::InvalidArgumentError("the replica's own optimizer is of another kind");
+  }
+  kernel_ = std::move(kernel);
+  rates_ = std::make_shared<const Downpour>(downpour);
+  return absl::OkStatus();
+}
+
 void LocalUpdater::GoOnAfter(uint64_t steps) {
   CHECK_EQ(steps_, 0u);
-  if (make_inner_ != nullptr) {
+  if (inner_) {
     before_ = steps;
-    auto kernel = make_inner_(steps);
+    auto kernel = make_kernel_(*rates_, steps);
     CHECK_OK(kernel.status());  // the same has been made before
     kernel_ = *std::move(kernel);
   }
 }
 
 void LocalUpdater::Step(std::span<const float> gradient, std::span<float> w) {
-  const uint64_t k = make_inner_ != nullptr ? steps_ : version_;
+  const uint64_t k = inner_ ? steps_ : version_;
   place_->Apply(*kernel_, k, w, state_->span(), gradient, open_->span(), open_empty_);
   open_empty_ = false;
   ++steps_;
@@ -158,7 +167,7 @@ std::span<float> LocalUpdater::MutableMoved() {
 
 void LocalUpdater::Restart() {
   open_empty_ = true;
-  if (make_inner_ != nullptr) {
+  if (inner_) {
     place_->Fill(state_->span(), kernel_->initial_state());
     GoOnAfter(before_ + std::exchange(steps_, 0));
   }

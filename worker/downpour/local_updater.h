@@ -71,6 +71,10 @@ class LocalUpdater {
   static TensorRanges TensorsOf(const Downpour& downpour, const Model& model,
                                 const ParameterLayout& layout);
 
+  // The rates of `downpour`, of the same kinds of optimizers, from the next Step on; the state, and
+  // where a schedule stands, stay. InvalidArgument as of Create, and nothing changes.
+  absl::Status TakeRates(const Downpour& downpour);
+
   // An inner optimizer's schedule goes on after so many steps that others made before this
   // session. Before the first Step.
   void GoOnAfter(uint64_t steps);
@@ -123,12 +127,13 @@ class LocalUpdater {
     Floats displacement;
   };
 
-  using MakeKernel =
-      std::function<absl::StatusOr<std::unique_ptr<OptimizerKernel>>(uint64_t steps_before)>;
+  // By the rates of a Downpour, with a schedule that goes on after so many steps.
+  using MakeKernel = std::function<absl::StatusOr<std::unique_ptr<OptimizerKernel>>(
+      const Downpour& downpour, uint64_t steps_before)>;
 
   LocalUpdater(std::unique_ptr<OptimizerKernel> kernel, const ShardMap& map,
                const FragmentMap& fragments, double mixing);
-  // The kernel, and with an inner optimizer who makes it anew.
+  // The kernel, and who makes it anew.
   static absl::StatusOr<std::unique_ptr<LocalUpdater>> CreateWith(const Downpour& downpour,
                                                                   const ShardMap& map,
                                                                   const FragmentMap& fragments,
@@ -146,7 +151,9 @@ class LocalUpdater {
   void AddPending(const Pending& push, const FetchMarks& marks, std::span<float> w);
 
   std::unique_ptr<OptimizerKernel> kernel_;
-  MakeKernel make_inner_;  // null: no inner optimizer
+  MakeKernel make_kernel_;
+  std::shared_ptr<const Downpour> rates_;  // that the kernel has
+  bool inner_ = false;                     // an optimizer of the replica's own steps
   const ShardMap map_;
   const FragmentMap fragments_;
   const float mixing_;

@@ -363,5 +363,51 @@ TEST(LocalUpdaterTest, RefusesAnInnerOptimizerWithoutARate) {
               StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("inner")));
 }
 
+TEST(LocalUpdaterTest, RatesChangeAndTheStateAndTheScheduleGoOn) {
+  Downpour downpour;
+  downpour.mutable_local()->set_steps(10);
+  Optimizer* const inner = downpour.mutable_local()->mutable_inner();
+  inner->mutable_momentum()->set_rate(1.0);
+  inner->mutable_momentum()->set_momentum(0.5);
+  inner->mutable_schedule()->mutable_step()->set_every_pushes(2);
+  inner->mutable_schedule()->mutable_step()->set_factor(0.5);
+  ASSERT_OK_AND_ASSIGN(const auto local, LocalUpdater::Create(downpour, Map()));
+  const std::vector<float> gradient(kFloats, 1.0f);
+  std::vector<float> w(kFloats, 0.0f);
+  local->Step(gradient, w);  // v = 1
+  local->Step(gradient, w);  // v = 1.5
+  EXPECT_THAT(w, Each(-2.5f));
+  inner->mutable_momentum()->set_rate(0.25);
+  ASSERT_OK(local->TakeRates(downpour));
+  local->Step(gradient, w);  // v = 1.75, times 0.25 and the half that the schedule has come to
+  EXPECT_THAT(w, Each(-2.5f - 0.25f * 0.5f * 1.75f));
+  local->Restart();  // another kernel, with the rate of now
+  std::vector<float> anew(kFloats, 0.0f);
+  local->Step(gradient, anew);
+  EXPECT_THAT(anew, Each(-0.25f * 0.5f));
+  inner->mutable_momentum()->set_rate(0.5);
+  ASSERT_OK(local->TakeRates(downpour));
+  std::fill(anew.begin(), anew.end(), 0.0f);
+  local->Step(gradient, anew);  // the fifth step of all, and the second of its momentum
+  EXPECT_THAT(anew, Each(-0.5f * 0.25f * 1.5f));
+  inner->mutable_adam()->set_rate(0.25);
+  EXPECT_THAT(local->TakeRates(downpour),
+              StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("another kind")));
+  inner->mutable_momentum()->set_rate(-1);
+  EXPECT_FALSE(local->TakeRates(downpour).ok());
+}
+
+TEST(LocalUpdaterTest, TheRateOfALocalUpdateChangesToo) {
+  auto local = Sgd(1.0);
+  const std::vector<float> gradient(kFloats, 1.0f);
+  std::vector<float> w(kFloats, 0.0f);
+  local->Step(gradient, w);
+  Downpour downpour;
+  downpour.mutable_local_update()->set_sgd_rate(0.5);
+  ASSERT_OK(local->TakeRates(downpour));
+  local->Step(gradient, w);
+  EXPECT_THAT(w, Each(-1.5f));
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -59,6 +59,9 @@ class ReplicaParameters {
   virtual void Acknowledge(uint64_t /*sequence*/) {}
   virtual void ForgetAcknowledged() {}
 
+  // The replica's own steps have these rates from now on (LocalUpdater::TakeRates).
+  virtual absl::Status TakeRates(const Downpour&) { return absl::OkStatus(); }
+
   // What only a device knows comes to the host's copy.
   virtual absl::Status Bring() { return absl::OkStatus(); }
   // Gives the networks the parameters again after they were lent out.
@@ -99,6 +102,7 @@ class MovedParameters : public ReplicaParameters {
   // Gives up the steps since the last Seal; the caller fetches anew.
   void Restart() { local_->Restart(); }
   void GoOnAfter(uint64_t steps) { local_->GoOnAfter(steps); }
+  absl::Status TakeRates(const Downpour& downpour) override { return local_->TakeRates(downpour); }
   // A fetch of one fragment is in the back; after the first of all. In the host's memory
   // (LocalUpdater::MoveTo).
   void LandFragment(const FragmentMap& fragments, uint32_t fragment, const FetchMarks& marks);

@@ -14,6 +14,7 @@
 #include "common/base/finite.h"
 #include "common/base/logging.h"
 #include "common/base/status.h"
+#include "common/config/job.h"
 #include "common/data/access/data_access.h"
 #include "common/data/data_context.h"
 #include "common/data/dataset_info.h"
@@ -27,6 +28,7 @@
 #include "worker/group/evaluator.h"
 #include "worker/replica/contribution_work.h"
 #include "worker/replica/session_wires.h"
+#include "worker/replica/synchronous_work.h"
 #include "worker/replica/training_work.h"
 #include "worker/session/session_status.h"
 
@@ -189,6 +191,9 @@ absl::Status ReplicaRunner::Prepare(const Assignment& assignment, StatsCollector
   if (job.has_sandblaster()) {
     AddSandblaster(stats, control, resources);
   }
+  if (TrainsInGroups(job)) {
+    return AddSynchronous(stats, control, resources);
+  }
   return job.has_downpour() ? AddDownpour(stats, control, resources) : absl::OkStatus();
 }
 
@@ -244,6 +249,32 @@ absl::Status ReplicaRunner::AddDownpour(StatsCollector* stats, SessionControl* c
   return absl::OkStatus();
 }
 
+absl::Status ReplicaRunner::AddSynchronous(StatsCollector* stats, SessionControl* control,
+                                           SessionResources* resources) {
+  const JoinedJob& joined = resources->joined;
+  if (options_.peers.mailbox == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker/", worker_, " serves no frames, which a synchronous job needs"));
+  }
+  ASSIGN_OR_RETURN(resources->state, MemberState::Create(joined.job, joined.layout));
+  resources->group->LockPages(resources->state->parameters().get());
+  resources->order_reader = std::make_unique<OrderReader>(
+      resources->data.train.get(), joined.job.seed(), joined.job.batch_size());
+  resources->synchronous = std::make_unique<SynchronousRunner>(
+      SynchronousRunner::Parts{.worker = worker_,
+                               .job = &joined.job,
+                               .layout = &joined.layout,
+                               .client = resources->client.get(),
+                               .group = resources->group.get(),
+                               .reader = resources->order_reader.get(),
+                               .state = resources->state.get(),
+                               .stats = stats,
+                               .control = control,
+                               .peers = options_.peers,
+                               .clock = options_.clock});
+  return absl::OkStatus();
+}
+
 void ReplicaRunner::AddSandblaster(StatsCollector* stats, SessionControl* control,
                                    SessionResources* resources) {
   const Job& job = resources->joined.job;
@@ -272,6 +303,10 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
                                                    job.downpour().overlap(), worker_,
                                                    options_.clock));
   }
+  if (resources.synchronous != nullptr) {
+    kinds.push_back(
+        std::make_unique<SynchronousWork>(resources.synchronous.get(), worker_, options_.clock));
+  }
   if (resources.contributions != nullptr) {
     kinds.push_back(
         std::make_unique<ContributionWork>(resources.contributions.get(), options_.clock));
@@ -285,6 +320,12 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
     if (resources.data.test == nullptr) {
       return absl::InvalidArgumentError("an evaluation was asked for, but the job has no test set");
     }
+    const auto stopped = [&] { return control->state() == SessionControl::State::kStop; };
+    if (vector.empty() && resources.state != nullptr && resources.state->has()) {
+      resources.group->SetParameters(resources.state->parameters());
+      return EvaluateAll(resources.group.get(), *resources.data.test, job.evaluation().batch_size(),
+                         stopped);
+    }
     if (evaluated == nullptr) {
       evaluated =
           std::make_shared<AlignedFloats>(AlignedFloats::NanFilled(resources.joined.layout.size()));
@@ -293,9 +334,8 @@ SessionEnd ReplicaRunner::RunPrepared(SessionResources& resources, StatsCollecto
     RETURN_IF_ERROR(
         FetchForEvaluation(resources.client.get(), control, vector, evaluated->span(), stats));
     resources.group->SetParameters(evaluated);
-    absl::StatusOr<EvaluationResult> result =
-        EvaluateAll(resources.group.get(), *resources.data.test, job.evaluation().batch_size(),
-                    [&] { return control->state() == SessionControl::State::kStop; });
+    absl::StatusOr<EvaluationResult> result = EvaluateAll(
+        resources.group.get(), *resources.data.test, job.evaluation().batch_size(), stopped);
     if (result.ok() && !AllFinite(evaluated->span())) {
       // A ReLU may have made 0 of NaN, and the loss look like any other.
       result->loss_sum = std::numeric_limits<double>::quiet_NaN();
@@ -341,7 +381,12 @@ SessionEnd ReplicaRunner::Run(const Assignment& assignment, StatsCollector* stat
             << " parameters on " << joined.client_options.addresses.size() << " shards, "
             << resources.data.train->examples() << " examples, " << resources.group->live()
             << " replicas of " << options_.threads << " threads";
-  const SessionWires wires(joined, resources.client.get(), stats, control);
+  const SessionWires wires(joined, resources.client.get(), stats, control,
+                           [synchronous = resources.synchronous.get()] {
+                             if (synchronous != nullptr) {
+                               synchronous->Abort();
+                             }
+                           });
   SessionEnd end = RunPrepared(resources, stats, control);
   // They wait for their calls in flight, which a stop must be able to end.
   resources.contributions.reset();

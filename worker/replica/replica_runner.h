@@ -34,6 +34,10 @@
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
 #include "worker/session/session_end.h"
+#include "worker/synchronous/member_state.h"
+#include "worker/synchronous/order_reader.h"
+#include "worker/synchronous/peers.h"
+#include "worker/synchronous/synchronous_runner.h"
 
 namespace monsoon {
 
@@ -58,6 +62,7 @@ class ReplicaRunner : public SessionRunner {
     FaultOptions fault;
     std::shared_ptr<Tls> tls;  // as of MakeChannel
     const Clock* clock = Clock::Real();
+    Peers peers;  // of the process
     // Of a simulation; null: CreateNetwork's of `backend`, and the client's own.
     std::function<absl::StatusOr<std::unique_ptr<Network>>(const JoinedJob& joined)> make_network;
     std::function<std::unique_ptr<FrameTransport>(const JoinedJob& joined)> make_transport;
@@ -82,6 +87,10 @@ class ReplicaRunner : public SessionRunner {
     // Null in a job without Downpour SGD.
     std::unique_ptr<DownpourRunner> downpour;
     std::unique_ptr<PrefetchingReader> reader;
+    // Null in a job whose members sum nothing among themselves.
+    std::unique_ptr<OrderReader> order_reader;
+    std::unique_ptr<MemberState> state;
+    std::unique_ptr<SynchronousRunner> synchronous;
     // Null in a job without Sandblaster.
     std::unique_ptr<ContributionReader> contribution_reader;
     std::unique_ptr<ContributionRunner> contributions;
@@ -94,6 +103,8 @@ class ReplicaRunner : public SessionRunner {
   absl::Status MakeGroup(StatsCollector* stats, SessionResources* resources);
   absl::Status AddDownpour(StatsCollector* stats, SessionControl* control,
                            SessionResources* resources);
+  absl::Status AddSynchronous(StatsCollector* stats, SessionControl* control,
+                              SessionResources* resources);
   void AddSandblaster(StatsCollector* stats, SessionControl* control, SessionResources* resources);
   absl::StatusOr<std::shared_ptr<const DataSource>> Open(const Dataset& dataset,
                                                          const DataContext& context);

@@ -120,7 +120,7 @@ absl::Status ReplicaSession::AskAhead() {
 }
 
 absl::Status ReplicaSession::TakeAhead(Reply reply) {
-  if (reply.ok() && (reply->has_train() || reply->has_contribute())) {
+  if (reply.ok() && (reply->has_train() || reply->has_contribute() || reply->has_synchronize())) {
     return Act(*reply).status();
   }
   bool taken = false;
@@ -174,6 +174,7 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
   switch (reply.work_case()) {
     case NextWorkReply::kTrain:
     case NextWorkReply::kContribute:
+    case NextWorkReply::kSynchronize:
       RETURN_IF_ERROR(Append(reply));
       return true;
     case NextWorkReply::kWait:
@@ -191,7 +192,6 @@ absl::StatusOr<bool> ReplicaSession::Act(const NextWorkReply& reply) {
       RETURN_IF_ERROR(Flush());
       AwaitDurable();
       return false;
-    case NextWorkReply::kSynchronize:  // nothing leases that yet
     case NextWorkReply::WORK_NOT_SET:
       break;
   }
@@ -205,8 +205,9 @@ absl::Status ReplicaSession::Append(const NextWorkReply& reply) {
     }
   }
   return absl::InternalError(
-      reply.has_train() ? "the coordinator leased blocks of a job without downpour"
-                        : "the coordinator leased contributions of a job without sandblaster");
+      reply.has_train()        ? "the coordinator leased blocks of a job without downpour"
+      : reply.has_contribute() ? "the coordinator leased contributions of a job without sandblaster"
+                               : "the coordinator leased steps of a job without synchronous");
 }
 
 void ReplicaSession::Wait(absl::Duration pause) {

@@ -1,6 +1,7 @@
 #include "worker/replica/session_wires.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/codec/push_bytes.h"
 #include "common/memory/available_memory.h"
@@ -21,9 +22,14 @@ uint64_t LargestPush(const ParameterClientOptions& options) {
 }  // namespace
 
 SessionWires::SessionWires(const JoinedJob& joined, ParameterClient* client, StatsCollector* stats,
-                           SessionControl* control)
+                           SessionControl* control, std::function<void()> on_stop)
     : stats_(stats), control_(control) {
-  control->OnStop([client] { client->Cancel(); });
+  control->OnStop([client, on_stop = std::move(on_stop)] {
+    client->Cancel();
+    if (on_stop) {
+      on_stop();
+    }
+  });
   control->OnShards([client, keeps = joined.keep_pushes,
                      shards = joined.client_options.map.shards()](const auto& told) {
     for (uint32_t shard = 0; shard < std::min<size_t>(shards, told.epochs.size()); ++shard) {

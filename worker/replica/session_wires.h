@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -21,8 +22,9 @@ namespace monsoon {
 // flight must end before this does, so that a stop can end them.
 class SessionWires {
  public:
+  // `on_stop`: what else a stop ends; may be null.
   SessionWires(const JoinedJob& joined, ParameterClient* client, StatsCollector* stats,
-               SessionControl* control);
+               SessionControl* control, std::function<void()> on_stop = nullptr);
   ~SessionWires();
   SessionWires(const SessionWires&) = delete;
   SessionWires& operator=(const SessionWires&) = delete;

@@ -7,12 +7,13 @@
 #include "common/base/status.h"
 
 namespace monsoon {
-namespace {
 
-// Steps between two log lines.
-constexpr uint64_t kLogSteps = 100;
-
-}  // namespace
+void LogStep(uint32_t worker, uint64_t steps, const StepResult& result, double mean_ms) {
+  const auto known = [](std::optional<double> value) { return value ? absl::StrCat(*value) : "-"; };
+  LOG(INFO) << "Worker " << worker << ", At step " << steps << ", Cost: "
+            << known(result.has_loss ? std::optional<double>(result.loss_mean) : std::nullopt)
+            << ", Accuracy: " << known(result.accuracy()) << ", AvgTime: " << mean_ms << " ms";
+}
 
 TrainingWork::TrainingWork(DownpourRunner* runner, BlockReader* reader, Overlap overlap,
                            uint32_t worker, const Clock* clock)
@@ -56,10 +57,7 @@ void TrainingWork::LogProgress(const StepResult& result) {
   const absl::Duration now = clock_->Now();
   const double mean_ms =
       absl::ToDoubleMilliseconds(now - logged_at_) / static_cast<double>(steps - logged_steps_);
-  const auto known = [](std::optional<double> value) { return value ? absl::StrCat(*value) : "-"; };
-  LOG(INFO) << "Worker " << worker_ << ", At step " << steps << ", Cost: "
-            << known(result.has_loss ? std::optional<double>(result.loss_mean) : std::nullopt)
-            << ", Accuracy: " << known(result.accuracy()) << ", AvgTime: " << mean_ms << " ms";
+  LogStep(worker_, steps, result, mean_ms);
   logged_steps_ = steps;
   logged_at_ = now;
 }

@@ -16,6 +16,12 @@
 
 namespace monsoon {
 
+// Steps between two log lines.
+inline constexpr uint64_t kLogSteps = 100;
+
+// A line of the log: how far `worker` is, and how the last step went.
+void LogStep(uint32_t worker, uint64_t steps, const StepResult& result, double mean_ms);
+
 class TrainingWork : public SessionWork {
  public:
   // All must outlive this. With overlap NONE nothing is asked for while steps are computed.

@@ -72,6 +72,7 @@ HeartbeatRequest ClusterMember::MakeRequest() {
   if (session_.has_value()) {
     *request.mutable_session() = *session_;
     *request.mutable_stats() = stats_->Snapshot();
+    request.set_settings_revision(control_->taken_settings());
     const KeptPushes kept = stats_->kept();
     request.set_wants_checkpoint(kept.wants_checkpoint);
     request.set_stands_still(kept.stands_still);
@@ -180,6 +181,8 @@ void ClusterMember::Apply(const HeartbeatRequest& request, const HeartbeatReply&
     control_->TellShards({{epochs.begin(), epochs.end()}, reply.assignment().keep_pushes()});
     control_->TellReplicas(membership_.replicas());
     control_->TellLocalSteps(membership_.local_steps());
+    control_->TellSettings(reply.assignment().settings_revision(),
+                           reply.assignment().job().downpour());
   }
 }
 

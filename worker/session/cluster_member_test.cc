@@ -277,5 +277,23 @@ TEST_F(ClusterMemberTest, DepartSaysSoOnceAndStopsBeating) {
   EXPECT_EQ(coordinator_.heartbeats().size(), sent);
 }
 
+TEST_F(ClusterMemberTest, TheSessionHearsOfSettingsAndTellsWhichItTrainsWith) {
+  Beat(Joined(5, "a-1"));
+  const auto assignment = member_.AwaitAssignment(absl::ZeroDuration());
+  ASSERT_TRUE(assignment.has_value());
+  member_.Enter(assignment->session(), &stats_, &control_);
+  HeartbeatReply reply = Joined(5, "a-1");
+  reply.mutable_assignment()->set_settings_revision(3);
+  reply.mutable_assignment()->mutable_job()->mutable_downpour()->set_staleness_bound(9);
+  Beat(reply);
+  EXPECT_EQ(last().settings_revision(), 0u);
+  ASSERT_NE(control_.NewerSettings(0), nullptr);
+  EXPECT_EQ(control_.NewerSettings(0)->downpour.staleness_bound(), 9u);
+  control_.TookSettings(3);
+  Beat(reply);
+  EXPECT_EQ(last().settings_revision(), 3u);
+  member_.Exit(/*rejoin=*/false);
+}
+
 }  // namespace
 }  // namespace monsoon

@@ -38,12 +38,12 @@ std::unique_ptr<PushBound> PushBound::Of(const Job& job, const SessionKey& sessi
 
 PushBound::PushBound(uint32_t bound, const SessionKey& session, ReplicaClient* coordinator,
                      StatsCollector* stats, SessionControl* control, const Clock* clock)
-    : bound_(bound),
-      session_(session),
+    : session_(session),
       coordinator_(coordinator),
       stats_(stats),
       control_(control),
       clock_(clock),
+      bound_(bound),
       teller_([this] { Run(); }) {}
 
 PushBound::~PushBound() {
@@ -59,6 +59,14 @@ void PushBound::Acknowledged(uint64_t pushes) {
   {
     MutexLock lock(&mutex_);
     acknowledged_ = std::max(acknowledged_, pushes);
+  }
+  changed_.NotifyAll();
+}
+
+void PushBound::SetBound(uint32_t bound) {
+  {
+    MutexLock lock(&mutex_);
+    bound_ = bound;
   }
   changed_.NotifyAll();
 }

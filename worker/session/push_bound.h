@@ -55,6 +55,9 @@ class PushBound {
   // All shards have so many pushes of the session.
   void Acknowledged(uint64_t pushes);
 
+  // Another bound from now on, for whoever waits, too.
+  void SetBound(uint32_t bound);
+
   // There is nothing to compute for now, and nobody waits for this replica: what the others have
   // come to by then is asked anew.
   void Rest();
@@ -69,7 +72,6 @@ class PushBound {
   uint64_t Untold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WaitsFor(uint64_t pushes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const uint64_t bound_;
   const SessionKey session_;
   ReplicaClient* const coordinator_;
   StatsCollector* const stats_;
@@ -78,6 +80,7 @@ class PushBound {
 
   mutable Mutex mutex_;
   CondVar changed_;
+  uint64_t bound_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool asks_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;

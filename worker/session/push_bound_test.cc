@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -204,6 +205,28 @@ TEST_F(PushBoundTest, AnyMayTellWhileItWaits) {
   }
   ends = true;
   pusher.Join();
+}
+
+TEST_F(PushBoundTest, AnotherBoundFreesWhoeverWaits) {
+  EXPECT_FALSE(Waits(kBound, Nothing) && Waits(kBound, Nothing));
+  bool raised = false;
+  EXPECT_TRUE(Waits(kBound + 1, [&] {
+    if (!std::exchange(raised, true)) {
+      bound_.SetBound(kBound + 1);
+    }
+    return absl::OkStatus();
+  }));
+  EXPECT_TRUE(raised);
+  bound_.SetBound(0);
+  SetLeast(1);
+  int asked = 0;
+  EXPECT_TRUE(Waits(2, [&] {
+    if (++asked == 3) {
+      SetLeast(2);
+    }
+    return absl::OkStatus();
+  }));
+  EXPECT_GE(asked, 3);
 }
 
 }  // namespace

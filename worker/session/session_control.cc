@@ -70,6 +70,25 @@ void SessionControl::OnShards(std::function<void(const Shards&)> callback) {
   }
 }
 
+void SessionControl::TellSettings(uint64_t revision, const Downpour& downpour) {
+  if (revision <= told_settings_) {
+    return;
+  }
+  auto settings = std::make_shared<const Settings>(Settings{revision, downpour});
+  MutexLock lock(&mutex_);
+  settings_ = std::move(settings);
+  told_settings_ = revision;
+}
+
+std::shared_ptr<const SessionControl::Settings> SessionControl::NewerSettings(
+    uint64_t known) const {
+  if (told_settings_ <= known) {
+    return nullptr;  // as at nearly every step
+  }
+  MutexLock lock(&mutex_);
+  return settings_;
+}
+
 SessionControl::State SessionControl::state() const {
   MutexLock lock(&mutex_);
   return state_;

@@ -12,12 +12,14 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "proto/downpour.pb.h"
 
 namespace monsoon {
 
@@ -62,6 +64,19 @@ class SessionControl {
   void TellLocalSteps(uint32_t steps) { local_steps_ = steps; }
   uint32_t local_steps() const { return local_steps_; }
 
+  // What the job's settings have become, as the coordinator says (Assignment.settings_revision).
+  struct Settings {
+    uint64_t revision = 0;
+    Downpour downpour;
+  };
+  // A revision that is not above the one before says nothing.
+  void TellSettings(uint64_t revision, const Downpour& downpour);
+  // What was told last, if it is above `known`; else null.
+  std::shared_ptr<const Settings> NewerSettings(uint64_t known) const;
+  // The session trains with these from now on.
+  void TookSettings(uint64_t revision) { taken_settings_ = revision; }
+  uint64_t taken_settings() const { return taken_settings_; }
+
   State state() const;
   bool paused() const;
 
@@ -79,10 +94,13 @@ class SessionControl {
   const absl::Duration patience_;
   std::atomic<uint32_t> replicas_ = 1;
   std::atomic<uint32_t> local_steps_ = 0;
+  std::atomic<uint64_t> told_settings_ = 0;  // the revision of settings_
+  std::atomic<uint64_t> taken_settings_ = 0;
   mutable Mutex mutex_;
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kRunning;
   absl::Duration heard_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Settings> settings_ ABSL_GUARDED_BY(mutex_);  // null: none were told
   // Held while the callback runs; before mutex_.
   Mutex callback_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::function<void()> on_stop_ ABSL_GUARDED_BY(callback_mutex_);

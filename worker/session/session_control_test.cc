@@ -63,5 +63,23 @@ TEST(SessionControlTest, DrainDoesNotUndoAStop) {
   EXPECT_EQ(control.state(), State::kStop);
 }
 
+TEST(SessionControlTest, SettingsAreToldOnceForEachRevision) {
+  SessionControl control(Clock::Real(), absl::Seconds(3));
+  EXPECT_EQ(control.NewerSettings(0), nullptr);
+  Downpour downpour;
+  control.TellSettings(0, downpour);
+  EXPECT_EQ(control.NewerSettings(0), nullptr);
+  downpour.set_staleness_bound(4);
+  control.TellSettings(2, downpour);
+  ASSERT_NE(control.NewerSettings(0), nullptr);
+  EXPECT_EQ(control.NewerSettings(1)->revision, 2u);
+  EXPECT_EQ(control.NewerSettings(1)->downpour.staleness_bound(), 4u);
+  EXPECT_EQ(control.NewerSettings(2), nullptr);
+  downpour.set_staleness_bound(5);
+  control.TellSettings(1, downpour);
+  control.TellSettings(2, downpour);
+  EXPECT_EQ(control.NewerSettings(1)->downpour.staleness_bound(), 4u);
+}
+
 }  // namespace
 }  // namespace monsoon

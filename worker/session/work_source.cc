@@ -54,6 +54,9 @@ NextWorkRequest WorkSource::MakeRequest(FinishedWork done) {
   request.mutable_ready_epoch()->Assign(done.ready_epochs.begin(), done.ready_epochs.end());
   request.mutable_durable_in()->Assign(done.durable_in.begin(), done.durable_in.end());
   request.set_pushes(done.pushes);
+  if (done.synchronous) {
+    *request.mutable_synchronous() = *std::move(done.synchronous);
+  }
   return request;
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,8 +26,10 @@ struct FinishedWork {
   // At the end of the session: where all its pushes are (likewise).
   std::vector<uint64_t> durable_in;
   uint64_t pushes = 0;  // with that: in all
+  // Of one that trains synchronously: how far it has come.
+  std::optional<SynchronousReport> synchronous;
 
-  bool empty() const { return parts.empty() && contributions.empty(); }
+  bool empty() const { return parts.empty() && contributions.empty() && !synchronous; }
 };
 
 class WorkSource {
