@@ -34,6 +34,11 @@ void PeerMailbox::Close(uint64_t generation) {
   }
 }
 
+uint64_t PeerMailbox::newest() const {
+  MutexLock lock(&mutex_);
+  return generation_;
+}
+
 absl::StatusOr<std::shared_ptr<Seat>> PeerMailbox::Find(const PeerHeader& header) {
   MutexLock lock(&mutex_);
   if (header.generation > generation_) {

@@ -33,6 +33,8 @@ class PeerMailbox final : public FrameHandler {
   absl::Status Open(uint64_t generation, std::shared_ptr<Seat> seat);
   // The generation is over, if it is the present one.
   void Close(uint64_t generation);
+  // The newest generation that there was; 0: none.
+  uint64_t newest() const;
 
  private:
   absl::StatusOr<ServedFrame> Serve(DataHeader* request, ChunkCursor* payload);
@@ -42,7 +44,7 @@ class PeerMailbox final : public FrameHandler {
   static absl::StatusOr<PeerAnswer> Take(const PeerHeader& header, ChunkCursor* payload,
                                          Seat* seat);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // the newest; 0: there was none
   std::shared_ptr<Seat> seat_ ABSL_GUARDED_BY(mutex_);
 };

@@ -84,7 +84,7 @@ uint64_t GroupMembers::BatchesOfStep() const {
 
 SynchronousGroup GroupMembers::Next(const SynchronousPosition& stored) const {
   SynchronousGroup next;
-  next.set_generation(group().generation() + 1);
+  uint64_t newest = group().generation();
   const SynchronousReport* source = nullptr;
   std::vector<const SynchronousReport*> reports;
   for (const uint32_t worker : Present()) {
@@ -99,7 +99,10 @@ SynchronousGroup GroupMembers::Next(const SynchronousPosition& stored) const {
     *member->mutable_shared_memory() = report.shared_memory();
     member->set_batches(std::max(1u, report.batches()));
     reports.push_back(&report);
+    // Their processes may have been in groups of other jobs, with numbers of their own.
+    newest = std::max(newest, report.newest_group());
   }
+  next.set_generation(newest + 1);
   *next.mutable_from() = source != nullptr ? source->at() : stored;
   next.set_share(std::ranges::any_of(reports, [&](const SynchronousReport* report) {
     return !report->has_at() || !Same(report->at(), next.from());

@@ -35,6 +35,8 @@ struct TestedMember {
   bool joined = false;
   bool in_group = false;
   std::string broken;
+  uint32_t waited_ms = 0;     // before it broke
+  uint64_t newest_group = 0;  // of its process, with an earlier job
   std::optional<SynchronousPosition> all_at;
   uint64_t written = 0;
   std::optional<TestedState> writing;  // under order.write()
@@ -104,6 +106,8 @@ class TestedGroup {
     report.set_batches(1);
     report.set_group(member.order.group());
     report.set_broken(member.broken);
+    report.set_waited_ms(member.waited_ms);
+    report.set_newest_group(member.newest_group);
     if (member.state) {
       *report.mutable_at() = member.state->at;
     }

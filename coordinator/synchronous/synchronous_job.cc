@@ -60,6 +60,7 @@ uint64_t SynchronousJob::RemoveReplica(uint32_t worker, absl::Duration now) {
   if (members_.InGroup(worker) && phase() <= Phase::kDraining) {
     const bool in_step = state().done().batches() < group().until_batches();
     NoteBroken(absl::StrCat(WorkerName(worker), " is gone"), in_step, now);
+    breakage_->gone = true;
   }
   members_.Remove(worker);
   Advance(now);
@@ -84,11 +85,11 @@ absl::Status SynchronousJob::TakeReport(uint32_t worker, const NextWorkRequest& 
     NoteDone(report.all_at());
   }
   if (!report.broken().empty()) {
-    waited_ = std::max(waited_, absl::Milliseconds(report.waited_ms()));
     NoteBroken(report.has_missing()
                    ? absl::StrCat(WorkerName(report.missing()), " was missing: ", report.broken())
                    : report.broken(),
                /*in_step=*/true, now);
+    breakage_->waited = std::max(breakage_->waited, absl::Milliseconds(report.waited_ms()));
   }
   if (AllStand() && report.has_at()) {
     NoteDone(report.at());
@@ -113,11 +114,10 @@ void SynchronousJob::NoteDone(const SynchronousPosition& done) {
 }
 
 void SynchronousJob::NoteBroken(const std::string& why, bool in_step, absl::Duration now) {
-  if (broken_since_) {
+  if (breakage_) {
     return;  // others have told of it
   }
-  broken_since_ = now;
-  broken_why_ = why;
+  breakage_ = Breakage{.since = now, .why = why};
   job_.Make([&](StateUpdate* update) {
     update->set_procedure(SYNCHRONOUS);
     update->mutable_group_broken()->set_in_step(in_step);
@@ -126,7 +126,7 @@ void SynchronousJob::NoteBroken(const std::string& why, bool in_step, absl::Dura
 
 // ---- groups ------------------------------------------------------------------
 
-bool SynchronousJob::IsBroken() const { return broken_since_ || members_.IsBroken(); }
+bool SynchronousJob::IsBroken() const { return breakage_ || members_.IsBroken(); }
 
 bool SynchronousJob::AllStand() const {
   return !IsBroken() && !members_.IsChanging() && members_.AllRest();
@@ -153,17 +153,16 @@ void SynchronousJob::Form(absl::Duration now) {
                      ": all go on from update ", next.from().updates(), ", which the shards have"));
   }
   std::string why;
-  if (broken_since_) {
-    const absl::Duration stood = now - *broken_since_ + waited_;
+  if (breakage_) {
+    const absl::Duration stood = now - breakage_->since + breakage_->waited;
     next.set_stood_ns(ToNanos(stood));
-    why = absl::StrFormat(" (%s; nobody trained for %.2f s)", broken_why_,
+    why = absl::StrFormat(" (%s; nobody trained for %.2f s)", breakage_->why,
                           absl::ToDoubleSeconds(stood));
   }
   // Where nobody is gone, somebody is slow: a group that cannot wait for it breaks again and again.
-  const bool slow = broken_since_ && NamesOf(next) == NamesOf(group());
+  const bool slow = breakage_ && !breakage_->gone && breakage_->waited >= patience_;
   patience_ = slow ? std::min(patience_ * 2, kLongestPatience) : options_.patience;
-  broken_since_.reset();
-  waited_ = absl::ZeroDuration();
+  breakage_.reset();
   const bool again = group().generation() > 0;
   job_.Make([&](StateUpdate* update) {
     update->set_procedure(SYNCHRONOUS);

@@ -72,6 +72,14 @@ class SynchronousJob : public ProcedureBase {
   bool Works(uint32_t worker) const override;
   uint64_t steps_done() const override { return state().done().batches(); }
 
+  // What is known of the end of a group that ended before its lease.
+  struct Breakage {
+    absl::Duration since;  // known
+    std::string why;
+    bool gone = false;      // a member is
+    absl::Duration waited;  // by then, of members
+  };
+
   // ---- what was told ----
   void NoteDone(const SynchronousPosition& done);
   // The group has ended before its lease: `why`, for people.
@@ -109,10 +117,7 @@ class SynchronousJob : public ProcedureBase {
   absl::Duration patience_;
   // The first group waits for those who are expected, so long.
   absl::Duration gather_until_;
-  // Since when the group is known to be broken, and for how long its members had waited by then.
-  std::optional<absl::Duration> broken_since_;
-  absl::Duration waited_;
-  std::string broken_why_;
+  std::optional<Breakage> breakage_;
 };
 
 // The job, JOB_ACTIVE, begins to train so.

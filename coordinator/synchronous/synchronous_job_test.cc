@@ -101,6 +101,18 @@ TEST(SynchronousJobTest, AReplicaThatReadsItsDataHoldsNobodyUp) {
   EXPECT_EQ(group.at(0).order.source(), 0u);
 }
 
+TEST(SynchronousJobTest, AGroupIsNewToTheProcessesOfItsMembers) {
+  TestedGroup group(TenBatches(1, 2));
+  group.Add(0);
+  group.Add(1);
+  group.at(1).newest_group = 6;  // of an earlier job
+  group.Ask(0);
+  group.Ask(1);
+  EXPECT_EQ(group.durable().group().generation(), 7u);
+  group.Finish();
+  ExpectWhole(group.stored(), 10);
+}
+
 TEST(SynchronousJobTest, AStepThatNobodyHadWholeIsTakenAgainWithoutTheLost) {
   TestedGroup group(TenBatches(1, 3));
   for (const uint32_t worker : {0, 1, 2}) {
@@ -229,13 +241,40 @@ TEST(SynchronousJobTest, ASlowMemberIsWaitedForLonger) {
   }
   ASSERT_TRUE(group.Step());
   EXPECT_EQ(group.at(0).order.patience_ms(), 3000u);
-  for (const uint32_t worker : {0, 1}) {
-    group.at(worker).broken = "nothing came for 3 s";
-    group.at(worker).in_group = false;
+  const auto break_after = [&](uint32_t waited_ms) {
+    for (const uint32_t worker : {0, 1}) {
+      TestedMember& member = group.at(worker);
+      member.broken = absl::StrCat("broken after ", waited_ms, " ms");
+      member.waited_ms = worker == 0 ? waited_ms : 0;
+      member.in_group = false;
+      group.Ask(worker);
+    }
+    group.Ask(0);
+    return group.at(0).order.patience_ms();
+  };
+  EXPECT_EQ(break_after(3000), 6000u);
+  EXPECT_EQ(break_after(6100), 12000u);
+  EXPECT_EQ(break_after(20), 3000u);  // nobody was slow
+}
+
+TEST(SynchronousJobTest, AMemberThatWasGoneAndIsBackIsNotSlow) {
+  TestedGroup group(TenBatches(10, 2));
+  group.Add(0);
+  group.Add(1);
+  for (const uint32_t worker : {0, 1, 0}) {
     group.Ask(worker);
   }
-  group.Ask(0);
-  EXPECT_EQ(group.at(0).order.patience_ms(), 6000u);
+  ASSERT_TRUE(group.Step());
+  for (int i = 0; i < 3; ++i) {
+    group.at(0).waited_ms = 3000;
+    group.Lose(1);
+    group.Add(1);
+    for (const uint32_t worker : {0, 1, 0}) {
+      group.Ask(worker);
+    }
+    EXPECT_EQ(group.at(0).order.member_size(), 2);
+    EXPECT_EQ(group.at(0).order.patience_ms(), 3000u);
+  }
 }
 
 // Members come, die at any moment and write; the coordinator and the shards' state come and go.

@@ -453,6 +453,7 @@ SynchronousReport SynchronousRunner::Report() {
   if (parts_.peers.mailbox != nullptr) {
     report.set_address(parts_.peers.address());
     *report.mutable_shared_memory() = parts_.peers.offer();
+    report.set_newest_group(parts_.peers.mailbox->newest());
   }
   report.set_batches(static_cast<uint32_t>(parts_.group->live()));
   if (parts_.state->has()) {

@@ -358,6 +358,7 @@ TEST_F(SynchronousRunnerTest, AMemberThatLeavesEndsTheGroupAndNotTheOthers) {
     const SynchronousReport report = members_[worker]->runner->Report();
     EXPECT_FALSE(report.broken().empty());
     EXPECT_EQ(report.missing(), 1u) << report.broken();
+    EXPECT_EQ(report.newest_group(), report.group());
     // The sum of its last step may have come to one of them, and not to the other.
     EXPECT_GE(report.at().updates(), 6u);
     EXPECT_EQ(report.all_at().updates() + 1, report.at().updates());
