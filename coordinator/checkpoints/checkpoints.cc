@@ -276,9 +276,7 @@ void Checkpoints::TakeCommands(absl::Duration now, std::vector<ShardCommand>* co
       command.job = job->id();
       command.job_term = job->state().term();
       CheckpointRequest& request = command.checkpoint;
-      request.set_job(job->id());
-      request.set_job_term(job->state().term());
-      request.set_term(term());
+      SetJob(*job, &request);
       request.set_generation(job->checkpoints.state().ordered());
       *request.mutable_context() = job->checkpoints.state().context();
       *request.mutable_context()->mutable_job() = JobOfGeneration(*job);

@@ -466,21 +466,7 @@ double DownpourJob::planned_epochs() const {
              : 0.0;
 }
 
-double DownpourJob::fraction(absl::Duration now) const {
-  if (phase() > Phase::kDraining) {
-    return 1.0;
-  }
-  double fraction = 0.0;
-  if (const std::optional<uint64_t> examples = planned_examples()) {
-    fraction = static_cast<double>(examples_done()) /
-               static_cast<double>(std::max<uint64_t>(*examples, 1));
-  }
-  if (options_.stop.seconds() > 0 && started()) {
-    fraction =
-        std::max(fraction, absl::ToDoubleSeconds(now - *started()) / options_.stop.seconds());
-  }
-  return std::min(fraction, 1.0);
-}
+double DownpourJob::fraction(absl::Duration now) const { return FractionOf(options_.stop, now); }
 
 void BeginDownpour(const DownpourOptions& options, JobRecord* job) {
   job->Make([&](StateUpdate* update) {

@@ -26,15 +26,8 @@ void RateOrders::TakeCommands(absl::Duration now, std::vector<ShardCommand>* com
       order.in_flight = true;
       order.reductions = wanted;
       order.taken_by = 0;
-      ShardCommand command;
-      command.kind = ShardCommand::Kind::kReduceRate;
-      command.shard = shard;
-      command.job = job->id();
-      command.job_term = job->state().term();
-      command.shard_epoch = epoch;
-      command.reduce.set_job(job->id());
-      command.reduce.set_job_term(job->state().term());
-      command.reduce.set_term(term());
+      ShardCommand command = CommandFor(*job, shard, ShardCommand::Kind::kReduceRate);
+      SetJob(*job, &command.reduce);
       command.reduce.set_reductions(wanted);
       commands->push_back(std::move(command));
     }

@@ -67,16 +67,9 @@ void SettingsOrders::Tell(JobRecord* job, uint32_t shard, std::vector<ShardComma
   job->orders.settings[shard].in_flight = true;
   const CreateShardJobRequest made =
       job->plan.CreateRequest(job->id(), shard, /*written_by_client=*/false);
-  ShardCommand command;
-  command.kind = ShardCommand::Kind::kChangeSettings;
-  command.shard = shard;
-  command.job = job->id();
-  command.job_term = job->state().term();
-  command.shard_epoch = shards_.shard(shard).status.shard_epoch();
+  ShardCommand command = CommandFor(*job, shard, ShardCommand::Kind::kChangeSettings);
   ChangeSettingsRequest& request = command.settings;
-  request.set_job(job->id());
-  request.set_job_term(job->state().term());
-  request.set_term(term());
+  SetJob(*job, &request);
   request.set_revision(job->plan.settings_revision);
   *request.mutable_optimizer() = made.optimizer();
   if (made.has_rounds()) {

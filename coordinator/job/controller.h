@@ -7,6 +7,7 @@
 // Pure: time is an argument. Not thread safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,23 @@ class Controller {
   JobView View(const JobRecord& job) const { return JobView(job, shards_); }
   void Log(std::string line) const { registry_->Log(std::move(line)); }
   uint64_t term() const { return registry_->term(); }
+  // For the shard's present life; what its request says is the caller's.
+  ShardCommand CommandFor(const JobRecord& job, uint32_t shard, ShardCommand::Kind kind) const {
+    ShardCommand command;
+    command.kind = kind;
+    command.shard = shard;
+    command.job = job.id();
+    command.job_term = job.state().term();
+    command.shard_epoch = shards_.shard(shard).status.shard_epoch();
+    return command;
+  }
+  // Of which job a request is, and of which life of the coordinator.
+  template <typename Request>
+  void SetJob(const JobRecord& job, Request* request) const {
+    request->set_job(job.id());
+    request->set_job_term(job.state().term());
+    request->set_term(term());
+  }
 
   Registry* const registry_;
   // Its parts.

@@ -1,5 +1,6 @@
 #include "coordinator/job/procedure_base.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/status.h"
@@ -76,6 +77,21 @@ std::string ProcedureBase::ReplicaState(uint32_t worker) const {
 
 std::vector<ProcedureBase::JobEvent> ProcedureBase::TakeEvents() {
   return std::exchange(events_, {});
+}
+
+double ProcedureBase::FractionOf(const Stop& stop, absl::Duration now) const {
+  if (phase() > Phase::kDraining) {
+    return 1.0;
+  }
+  double fraction = 0.0;
+  if (const std::optional<uint64_t> examples = planned_examples()) {
+    fraction = static_cast<double>(examples_done()) /
+               static_cast<double>(std::max<uint64_t>(*examples, 1));
+  }
+  if (stop.seconds() > 0 && started()) {
+    fraction = std::max(fraction, absl::ToDoubleSeconds(now - *started()) / stop.seconds());
+  }
+  return std::min(fraction, 1.0);
 }
 
 }  // namespace monsoon

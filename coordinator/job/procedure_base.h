@@ -70,6 +70,8 @@ class ProcedureBase : public JobProcedure {
   // Of Advance, from the final evaluation on. `stay`: another procedure follows, for which
   // replicas stay; else they are told to finish.
   void AdvanceToEnd(bool stay, absl::Duration now);
+  // As fraction(), of the examples that are planned or the time, whichever is further.
+  double FractionOf(const Stop& stop, absl::Duration now) const;
   // What is done by now.
   TestResult AsOf(absl::Duration now) const {
     return {.step = steps_done(), .epoch = epoch(), .at = now - *started()};

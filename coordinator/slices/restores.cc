@@ -25,12 +25,7 @@ void Restores::OnShardRestarted(JobRecord* job, const ShardChange& change, const
 }
 
 ShardCommand Restores::RestoreCommand(const JobRecord& job, uint32_t shard) const {
-  ShardCommand command;
-  command.kind = ShardCommand::Kind::kRestoreJob;
-  command.shard = shard;
-  command.job = job.id();
-  command.job_term = job.state().term();
-  command.shard_epoch = shards_.shard(shard).status.shard_epoch();
+  ShardCommand command = CommandFor(job, shard, ShardCommand::Kind::kRestoreJob);
   RestoreShardJobRequest& request = command.restore;
   *request.mutable_create() = job.plan.CreateRequest(job.id(), shard, job.state().init());
   request.mutable_create()->set_job_term(job.state().term());

@@ -63,15 +63,8 @@ void StoreOrders::TakeCommands(absl::Duration now, std::vector<ShardCommand>* co
       order.in_flight = true;
       order.write = written;
       order.taken_by = 0;
-      ShardCommand command;
-      command.kind = ShardCommand::Kind::kAdopt;
-      command.shard = shard;
-      command.job = job->id();
-      command.job_term = job->state().term();
-      command.shard_epoch = view.status.shard_epoch();
-      command.adopt.set_job(job->id());
-      command.adopt.set_job_term(job->state().term());
-      command.adopt.set_term(term());
+      ShardCommand command = CommandFor(*job, shard, ShardCommand::Kind::kAdopt);
+      SetJob(*job, &command.adopt);
       command.adopt.set_write(written);
       commands->push_back(std::move(command));
     }

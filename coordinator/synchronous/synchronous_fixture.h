@@ -75,6 +75,16 @@ class TestedGroup {
     members_[worker] = TestedMember();
     job_->AddReplica(worker, now_);
   }
+  // `members` come, with numbers from 0, and are the first group, which may take a step.
+  void Gather(uint32_t members) {
+    for (uint32_t worker = 0; worker < members; ++worker) {
+      Add(worker);
+    }
+    // The last one's first question forms the group.
+    for (uint32_t question = 0; question < 2 * members - 1; ++question) {
+      Ask(question % members);
+    }
+  }
   // `worker` is lost. The step that its group is at ends for those of `whole`, who had all
   // gradients; for the others it breaks.
   void Lose(uint32_t worker, const std::vector<uint32_t>& whole = {}) {

@@ -332,21 +332,7 @@ std::optional<uint64_t> SynchronousJob::planned_examples() const {
   return end_ ? std::optional(order_.ExamplesOf(*end_)) : std::nullopt;
 }
 
-double SynchronousJob::fraction(absl::Duration now) const {
-  if (phase() > Phase::kDraining) {
-    return 1.0;
-  }
-  double fraction = 0.0;
-  if (end_) {
-    fraction = static_cast<double>(examples_done()) /
-               static_cast<double>(std::max<uint64_t>(order_.ExamplesOf(*end_), 1));
-  }
-  if (options_.stop.seconds() > 0 && started()) {
-    fraction =
-        std::max(fraction, absl::ToDoubleSeconds(now - *started()) / options_.stop.seconds());
-  }
-  return std::min(fraction, 1.0);
-}
+double SynchronousJob::fraction(absl::Duration now) const { return FractionOf(options_.stop, now); }
 
 void SynchronousJob::Describe(JobDescription* description) const {
   description->set_mode("synchronous");

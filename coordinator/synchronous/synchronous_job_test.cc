@@ -115,12 +115,7 @@ TEST(SynchronousJobTest, AGroupIsNewToTheProcessesOfItsMembers) {
 
 TEST(SynchronousJobTest, AStepThatNobodyHadWholeIsTakenAgainWithoutTheLost) {
   TestedGroup group(TenBatches(1, 3));
-  for (const uint32_t worker : {0, 1, 2}) {
-    group.Add(worker);
-  }
-  for (const uint32_t worker : {0, 1, 2, 0, 1}) {
-    group.Ask(worker);
-  }
+  group.Gather(3);
   ASSERT_TRUE(group.Step());
   ASSERT_TRUE(group.Step());
   group.Lose(1);
@@ -142,12 +137,7 @@ TEST(SynchronousJobTest, AStepThatNobodyHadWholeIsTakenAgainWithoutTheLost) {
 
 TEST(SynchronousJobTest, WhoHadTheWholeStepGivesItToTheOthers) {
   TestedGroup group(TenBatches(1, 3));
-  for (const uint32_t worker : {0, 1, 2}) {
-    group.Add(worker);
-  }
-  for (const uint32_t worker : {0, 1, 2, 0, 1}) {
-    group.Ask(worker);
-  }
+  group.Gather(3);
   ASSERT_TRUE(group.Step());
   group.Lose(1, /*whole=*/{2});
   group.Ask(0);
@@ -185,11 +175,7 @@ TEST(SynchronousJobTest, NobodyLeftGoesOnFromWhatTheShardsHave) {
 
 TEST(SynchronousJobTest, AStateThatSomebodyLacksIsNotTakenForStored) {
   TestedGroup group(TenBatches(100, 2));
-  group.Add(0);
-  group.Add(1);
-  for (const uint32_t worker : {0, 1, 0}) {
-    group.Ask(worker);
-  }
+  group.Gather(2);
   ASSERT_TRUE(group.Step());
   while (group.Step()) {
   }
@@ -234,11 +220,7 @@ TEST(SynchronousJobTest, EndsInTimeAndStoresWhatIsDone) {
 
 TEST(SynchronousJobTest, ASlowMemberIsWaitedForLonger) {
   TestedGroup group(TenBatches(10, 2));
-  group.Add(0);
-  group.Add(1);
-  for (const uint32_t worker : {0, 1, 0}) {
-    group.Ask(worker);
-  }
+  group.Gather(2);
   ASSERT_TRUE(group.Step());
   EXPECT_EQ(group.at(0).order.patience_ms(), 3000u);
   const auto break_after = [&](uint32_t waited_ms) {
@@ -259,11 +241,7 @@ TEST(SynchronousJobTest, ASlowMemberIsWaitedForLonger) {
 
 TEST(SynchronousJobTest, AMemberThatWasGoneAndIsBackIsNotSlow) {
   TestedGroup group(TenBatches(10, 2));
-  group.Add(0);
-  group.Add(1);
-  for (const uint32_t worker : {0, 1, 0}) {
-    group.Ask(worker);
-  }
+  group.Gather(2);
   ASSERT_TRUE(group.Step());
   for (int i = 0; i < 3; ++i) {
     group.at(0).waited_ms = 3000;

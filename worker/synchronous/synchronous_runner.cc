@@ -80,6 +80,14 @@ uint64_t SynchronousRunner::BatchesOfStep() const {
   return batches;
 }
 
+uint64_t SynchronousRunner::BatchesBefore() const {
+  uint64_t batches = 0;
+  for (uint32_t rank = 0; rank < order_.rank(); ++rank) {
+    batches += order_.member(static_cast<int>(rank)).batches();
+  }
+  return batches;
+}
+
 CallOptions SynchronousRunner::Call() const {
   const Synchronous& synchronous = parts_.job->synchronous();
   return {.algorithm = AlgorithmOf(synchronous.reduce()),
@@ -220,11 +228,7 @@ absl::Status SynchronousRunner::Join() {
     }
   }
   joined_ = true;
-  uint64_t before = 0;
-  for (uint32_t rank = 0; rank < order_.rank(); ++rank) {
-    before += order_.member(static_cast<int>(rank)).batches();
-  }
-  parts_.reader->Seek(state.at().batches() + before,
+  parts_.reader->Seek(state.at().batches() + BatchesBefore(),
                       order_.member(static_cast<int>(order_.rank())).batches(), BatchesOfStep());
   LOG(INFO) << "Worker " << parts_.worker << ", " << BatchesOfStep() << " replicas in sync: group "
             << order_.group() << " of " << order_.member_size() << " workers goes on from update "
@@ -323,10 +327,7 @@ absl::Status SynchronousRunner::Compute(uint64_t taken) {
   const std::span<float> tail = sum_.span().subspan(parts_.layout->size());
   std::ranges::fill(tail, 0.0f);
   ASSIGN_OR_RETURN(const std::vector<Batch*> batches, parts_.reader->Next());
-  uint64_t before = 0;
-  for (uint32_t rank = 0; rank < order_.rank(); ++rank) {
-    before += order_.member(static_cast<int>(rank)).batches();
-  }
+  const uint64_t before = BatchesBefore();
   // The job may end within a step, which then is of fewer batches.
   const uint64_t mine = std::min<uint64_t>(batches.size(), taken > before ? taken - before : 0);
   ReplicaGroup& group = *parts_.group;

@@ -94,6 +94,8 @@ class SynchronousRunner {
 
   uint64_t BatchesLeft() const { return order_.until_batches() - parts_.state->at().batches(); }
   uint64_t BatchesOfStep() const;
+  // Of those, by members of a lower rank.
+  uint64_t BatchesBefore() const;
   absl::Status Open();
   // The group's first act.
   absl::Status Join();
