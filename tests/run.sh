@@ -7,7 +7,8 @@
 # convergence tests; the command blocks of the documentation; checks of the real processes
 # (tests/process), which kill, stop and cut off what the programs are made of, those of the
 # Python package and of the emulated GPU among them; the unit tests under clang with
-# AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check.
+# AddressSanitizer, UndefinedBehaviorSanitizer, -Wthread-safety and layering_check, which are
+# built, at the lowest priority, while the stages before wait for their processes.
 # --full      adds a build without precompiled headers, ThreadSanitizer, the long tests (tag
 #             `full`), longer lists for the checks that have them, the Python package's wheels
 #             (on Debian 12, for which they are), clang-tidy of what changed, and the planted
@@ -52,11 +53,18 @@ bazel_startup=(--host_jvm_args=-Xmx1g)
 if [[ -n "${MONSOON_BAZEL_OUTPUT_BASE:-}" ]]; then
   bazel_startup+=(--output_base="$MONSOON_BAZEL_OUTPUT_BASE")
 fi
+server=("${bazel_startup[@]}")  # that run_bazel asks
+sanitizing_server=()            # another, which builds while the first one tests
+sanitized_build=""              # its client; "": not started
 
 finish() {
   local status=$?
   trap - EXIT
   if command -v bazel >/dev/null; then
+    if [[ -n "$sanitized_build" ]]; then
+      kill "$sanitized_build" 2>/dev/null || true
+      bazel "${sanitizing_server[@]}" shutdown >/dev/null 2>&1 </dev/null || true
+    fi
     bazel "${bazel_startup[@]}" shutdown >/dev/null 2>&1 </dev/null || true
   fi
   if [[ $status -ne 0 && $failed -eq 0 ]]; then
@@ -106,9 +114,19 @@ run_bazel() {
   local command="$1"
   shift
   # gold names every symbol that a sanitizer's runtime keeps to itself.
-  bazel "${bazel_startup[@]}" "$command" --disk_cache="$cache" --jobs="$jobs" \
-    --local_cpu_resources="$jobs" --local_ram_resources=HOST_RAM*.6 --symlink_prefix="$links" \
-    "$@" 2>&1 </dev/null | sed -u '/ld.gold: warning: Cannot export local symbol/d'
+  bazel "${server[@]}" "$command" "${bazel_shared[@]}" "$@" 2>&1 </dev/null |
+    sed -u '/ld.gold: warning: Cannot export local symbol/d'
+}
+
+# begin_sanitized_build ARGUMENTS...: in a server of its own, which yields to all that is tested
+# meanwhile. What is wrong is said by the stage that asks for the same targets.
+begin_sanitized_build() {
+  local base
+  base="$(bazel "${bazel_startup[@]}" info output_base 2>/dev/null </dev/null)" || return 0
+  sanitizing_server=(--host_jvm_args=-Xmx1g --output_base="${base}_sanitized")
+  nice -n 19 bazel "${sanitizing_server[@]}" build "${bazel_shared[@]}" --keep_going "$@" \
+    >/dev/null 2>&1 </dev/null &
+  sanitized_build=$!
 }
 
 # run_tests NAME ARGUMENTS...: one `bazel test`, its cases counted. A stage
@@ -172,6 +190,8 @@ jobs="${MONSOON_JOBS:-$(nproc)}"
 # Convenience links of one's own, so that a developer's bazel-bin stays.
 links="${MONSOON_BAZEL_LINKS:-/}"
 mkdir -p "$cache"
+bazel_shared=(--disk_cache="$cache" --jobs="$jobs" --local_cpu_resources="$jobs"
+  --local_ram_resources=HOST_RAM*.6 --symlink_prefix="$links")
 
 if [[ -n "$only" ]]; then
   run_tests "only $only" --config=opt --nocache_test_results "$only"
@@ -198,8 +218,16 @@ if ! bazel "${bazel_startup[@]}" query "$others" --noshow_progress >"$work/targe
   fail_stage "build (g++, optimised)"
 fi
 end
+clang_configs=(--config=asan)
+if ! command -v clang-16 >/dev/null && command -v clang-19 >/dev/null; then
+  clang_configs+=(--config=clang19)  # Debian 13 has no clang 16
+fi
+sanitized_unit_tests=("${clang_configs[@]}" --build_tests_only
+  --test_tag_filters=unit,-full,-noasan //...)
+
 # Cluster and convergence tests take turns, so that each has the machine.
 run_tests "unit tests" --config=opt --build_tests_only --test_tag_filters=unit,-full //...
+begin_sanitized_build "${sanitized_unit_tests[@]}"
 run_tests "cluster tests" --config=opt --build_tests_only --local_test_jobs=1 \
   --nocache_test_results --test_tag_filters=cluster,-full //...
 run_tests "convergence tests" --config=opt --build_tests_only --local_test_jobs=1 \
@@ -263,12 +291,14 @@ if [[ $full -eq 1 && "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" == b
 fi
 run_bazel build --config=opt "${programs[@]}" || fail_stage "build (g++, optimised)"
 
-clang_configs=(--config=asan)
-if ! command -v clang-16 >/dev/null && command -v clang-19 >/dev/null; then
-  clang_configs+=(--config=clang19)  # Debian 13 has no clang 16
+if [[ -n "$sanitized_build" ]]; then
+  begin "build (clang, ASan and UBSan), what is left of it"
+  wait "$sanitized_build" || true
+  end
+  server=("${sanitizing_server[@]}")
 fi
-run_tests "unit tests (clang, ASan and UBSan)" "${clang_configs[@]}" --build_tests_only \
-  --test_tag_filters=unit,-full,-noasan //...
+run_tests "unit tests (clang, ASan and UBSan)" "${sanitized_unit_tests[@]}"
+server=("${bazel_startup[@]}")
 
 if [[ $full -eq 1 ]]; then
   begin "build (g++, each source by its own includes)"

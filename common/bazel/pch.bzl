@@ -73,7 +73,11 @@ def _of_clang(ctx, toolchain):
 
     # The check itself asks for a module, which a header of the system is not in.
     features = _features(ctx, toolchain, [_LAYERING_CHECK])
-    flags = ["-Xclang", "-fno-pch-timestamp"]  # Files from a cache have other times.
+    flags = [
+        "-Xclang",
+        "-fno-pch-timestamp",  # Files from a cache have other times.
+        "-fpch-instantiate-templates",  # Once here, not again in each source.
+    ]
     if cc_common.is_enabled(
         feature_configuration = _features(ctx, toolchain, []),
         feature_name = _LAYERING_CHECK,
