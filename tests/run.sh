@@ -124,8 +124,8 @@ begin_sanitized_build() {
   local base
   base="$(bazel "${bazel_startup[@]}" info output_base 2>/dev/null </dev/null)" || return 0
   sanitizing_server=(--host_jvm_args=-Xmx1g --output_base="${base}_sanitized")
-  nice -n 19 bazel "${sanitizing_server[@]}" build "${bazel_shared[@]}" --keep_going "$@" \
-    >/dev/null 2>&1 </dev/null &
+  nice -n 19 bazel "${sanitizing_server[@]}" build "${bazel_shared[@]}" --symlink_prefix=/ \
+    --local_ram_resources=HOST_RAM*.3 --keep_going "$@" >/dev/null 2>&1 </dev/null &
   sanitized_build=$!
 }
 
