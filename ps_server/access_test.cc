@@ -233,7 +233,7 @@ TEST_F(SessionOfAMemberTest, EachKindOfFrameIsItsWorkersAlone) {
   size_t wrong = 0;
   for (const auto& caller : kCallers) {
     const auto transport =
-        MakeGrpcTransport({shards_->addresses()[0]}, caller.tls, /*connections=*/1);
+        MakeGrpcTransport({shards_->addresses()[0]}, caller.tls, /*connections=*/1, Role::kPs);
     for (const DataHeader& request : OfEachKind(session_)) {
       const absl::Status status = Ask(transport.get(), request);
       const bool right = absl::IsPermissionDenied(status) != caller.may;

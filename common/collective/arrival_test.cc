@@ -199,6 +199,7 @@ TEST_F(ArrivalTest, TheFirstErrorIsTheLastAndGoesToAllOthers) {
     const auto out = core_.NextFrame(peer, kNow);
     ASSERT_TRUE(out.has_value());
     EXPECT_EQ(out->header.type, PeerHeader::Type::kGaveUp);
+    EXPECT_EQ(out->header.collective, 0u) << "the call is not done with";
     EXPECT_EQ(out->header.text, "first");
     EXPECT_FALSE(core_.NextFrame(peer, kNow).has_value());
   }
@@ -226,6 +227,45 @@ TEST_F(ArrivalTest, WhoIsNotNeededAnyMoreMayLeave) {
   core_.Refused(0, absl::FailedPreconditionError("its member has left"), kNow);
   EXPECT_THAT(core_.failed(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("a: its member has left")));
+}
+
+TEST_F(ArrivalTest, WhoLeavesAfterACallEndsTheNextOne) {
+  Start();
+  PeerHeader left;
+  left.type = PeerHeader::Type::kGaveUp;
+  left.generation = 4;
+  left.sender = 2;
+  left.receiver = 1;
+  left.collective = 1;
+  left.text = "the member has left";
+  ASSERT_OK(Arrive(left, 0).status());
+  EXPECT_OK(core_.failed());
+  std::optional<MemberCore::Outgoing> out;
+  while ((out = core_.NextFrame(0, kNow)).has_value()) {
+    core_.Answered(0, out->request_id, {.consumed = out->header.number}, kNow);
+  }
+  for (uint64_t number = 1; number <= 3; ++number) {
+    ASSERT_OK_AND_ASSIGN(const MemberCore::Arrival arrival,
+                         Arrive(Sum(number), number == 3 ? 4 * sizeof(float) : kBytes));
+    core_.EndTaking(*arrival.taking);
+  }
+  EXPECT_TRUE(core_.finished());
+  core_.Stop();
+  EXPECT_THAT(core_.Start(&plan_, values_, kPatience, kNow),
+              StatusIs(absl::StatusCode::kAborted, "c gave up: the member has left"));
+}
+
+TEST_F(ArrivalTest, WhoGivesUpWithinACallEndsIt) {
+  Start();
+  PeerHeader gave_up;
+  gave_up.type = PeerHeader::Type::kGaveUp;
+  gave_up.generation = 4;
+  gave_up.sender = 2;
+  gave_up.receiver = 1;
+  gave_up.text = "the session ends";
+  ASSERT_OK(Arrive(gave_up, 0).status());
+  EXPECT_THAT(core_.failed(), StatusIs(absl::StatusCode::kAborted, "c gave up: the session ends"));
+  EXPECT_FALSE(core_.NextFrame(0, kNow).has_value()) << "it has told all others itself";
 }
 
 TEST_F(ArrivalTest, WhoIsNeededAndGoneIsNamedBeforeThePatienceEnds) {

@@ -9,6 +9,7 @@
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/collective/take_floats.h"
+#include "common/security/identity.h"
 #include "common/transport/frame/frame_codec.h"
 
 namespace monsoon {
@@ -17,7 +18,7 @@ namespace {
 // Every wait ends; this one is for an event that was lost.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 constexpr absl::Duration kCancellation = absl::Milliseconds(10);
-// After a failure, for the others to be told.
+// After a failure, or for one that leaves: for the others to be told.
 constexpr absl::Duration kFarewell = absl::Milliseconds(200);
 // To reach a member's control socket, or its port.
 constexpr absl::Duration kConnect = absl::Seconds(5);
@@ -55,7 +56,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Open(PeerMailbox* ma
   const uint64_t generation = group.generation;
   auto communicator = std::unique_ptr<Communicator>(
       new Communicator(mailbox, std::move(group), std::move(addresses), std::move(options)));
-  RETURN_IF_ERROR(mailbox->Open(generation, communicator->seat_));
+  if (const absl::Status opened = mailbox->Open(generation, communicator->seat_); !opened.ok()) {
+    communicator->EndsForAll();
+    return opened;
+  }
   return communicator;
 }
 
@@ -68,7 +72,8 @@ Communicator::Communicator(PeerMailbox* mailbox, Group group, std::vector<std::s
       options_(std::move(options)),
       report_(absl::StrCat("rank ", rank_), group.names),
       transport_(ChoosingTransport::Create(options_.transport, std::move(addresses), options_.tls,
-                                           /*connections=*/1, kConnect, options_.offer, &report_)),
+                                           /*connections=*/1, kConnect, options_.offer, &report_,
+                                           Role::kWorker)),
       seat_(std::make_shared<Seat>(std::move(group), transport_.get())),
       costs_(members_),
       part_floats_(options_.part_floats == 0 ? kPartFloats[0] : options_.part_floats) {}
@@ -76,6 +81,9 @@ Communicator::Communicator(PeerMailbox* mailbox, Group group, std::vector<std::s
 Communicator::~Communicator() {
   mailbox_->Close(generation_);
   Abort(absl::CancelledError("the member has left"));
+  if (!told_) {
+    Leave();  // who waits for a frame and sends none would only hear of it when it asks
+  }
   MutexLock lock(&seat_->wake_mutex);
   seat_->transport = nullptr;
 }
@@ -153,15 +161,15 @@ absl::Status Communicator::Drive() {
   while (true) {
     Work();
     const Turn turn = SendFrames();
-    if (!turn.failed.ok()) {
-      return turn.failed;
-    }
     if (turn.finished) {
       if (turn.sent) {
         // What was sent last tells peers that frames were done with: it is to go now.
         Handle(transport_->Wait(absl::ZeroDuration()));
       }
       return absl::OkStatus();
+    }
+    if (!turn.failed.ok()) {
+      return turn.failed;
     }
     Handle(transport_->Wait(std::min(turn.wait, kLongestWait)));
   }
@@ -266,6 +274,7 @@ void Communicator::Handle(const FrameTransport::Event& event) {
 }
 
 void Communicator::Leave() {
+  told_ = true;
   const absl::Duration end = Clock::Real()->Now() + kFarewell;
   while (true) {
     const Turn turn = SendFrames();

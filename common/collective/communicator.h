@@ -67,8 +67,9 @@ class Communicator {
   static absl::StatusOr<std::unique_ptr<Communicator>> Open(PeerMailbox* mailbox, Group group,
                                                             std::vector<std::string> addresses,
                                                             CommunicatorOptions options);
-  // No call is in progress. Members that still wait for this one learn that it has left. The
-  // process goes on serving until what it has taken is answered, as FrameListener::Drain waits.
+  // No call is in progress. Members that still wait for this one are told that it has left, as
+  // after a failure: it may take a fifth of a second, and a second for each that does not answer.
+  // The process goes on serving until what it has taken is answered, as FrameListener::Drain waits.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -92,6 +93,8 @@ class Communicator {
   // Ends the generation: a call in progress returns `status` at once, or as soon as it has tried
   // to reach a member that does not answer, a second at most.
   void Abort(const absl::Status& status);
+  // All members have done with the generation, as they know: none is told that this one leaves.
+  void EndsForAll() { told_ = true; }
 
  private:
   Communicator(PeerMailbox* mailbox, Group group, std::vector<std::string> addresses,
@@ -113,7 +116,7 @@ class Communicator {
   Turn SendFrames();
   void Send(uint32_t peer, const MemberCore::Outgoing& out);
   void Handle(const FrameTransport::Event& event);
-  // After a failure: tells the others, and waits until nobody writes the vector.
+  // After a failure, or for good: tells the others, and waits until nobody writes the vector.
   void Leave();
   absl::Status ChooseParts(std::span<float> values, const CallOptions& options);
   absl::StatusOr<double> Time(Algorithm algorithm, std::span<float> values, int calls,
@@ -133,6 +136,7 @@ class Communicator {
   // Of frames that name the vector of the present call.
   std::shared_ptr<const int> lease_;
   bool in_place_ = true;  // Frame::Keep::copied of all of them
+  bool told_ = false;     // the others, that the generation is over here
 };
 
 }  // namespace monsoon

@@ -197,8 +197,30 @@ TEST_P(CommunicatorTest, WhoHasLeftIsNamedLongBeforeThePatienceEnds) {
   ASSERT_OK(Open(1, 2).status());  // comes and leaves
   std::vector<float> values(10, 1.0f);
   EXPECT_THAT(first->AllReduce(values, {.patience = kLong}).message(),
-              AllOf(HasSubstr("worker/1 at "), HasSubstr("its member has left")));
+              AllOf(HasSubstr("worker/1 at "), HasSubstr("member has left")));
   EXPECT_LT(Clock::Real()->Now() - began, kLong / 2);
+}
+
+TEST_P(CommunicatorTest, WhoOnlyWaitsIsToldOfOneThatLeaves) {
+  Start(2);
+  for (const bool aborted_before : {false, true}) {
+    const absl::Duration began = Clock::Real()->Now();
+    ASSERT_OK_AND_ASSIGN(auto waits, Open(0, 1 + aborted_before));
+    ASSERT_OK_AND_ASSIGN(auto leaves, Open(1, 1 + aborted_before));
+    std::vector<float> values(10, 1.0f), others(10, 1.0f);
+    ASSERT_OK(leaves->Broadcast(others, /*root=*/1, {.patience = kLong}));  // as far as it is heard
+    ASSERT_OK(waits->Broadcast(values, /*root=*/1, {.patience = kLong}));
+    std::jthread left([&] {
+      if (aborted_before) {  // between two calls
+        leaves->Abort(absl::CancelledError("the member has left"));
+        EXPECT_FALSE(leaves->Broadcast(others, /*root=*/1, {.patience = kLong}).ok());
+      }
+      leaves = nullptr;
+    });
+    EXPECT_THAT(waits->Broadcast(values, /*root=*/1, {.patience = kLong}),
+                StatusIs(absl::StatusCode::kAborted, HasSubstr("the member has left")));
+    EXPECT_LT(Clock::Real()->Now() - began, kLong / 4);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, CommunicatorTest,

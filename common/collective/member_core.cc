@@ -34,6 +34,10 @@ absl::Status MemberCore::Start(const Plan* plan, std::span<float> vector, absl::
                                absl::Duration now) {
   CHECK(!run_.active());
   CHECK(plan->rank == group_.rank && plan->members == group_.members());
+  if (failed_.ok() && !gone_.ok() && collective_ + 1 > gone_after_) {
+    by_peer_ = true;
+    Fail(gone_);
+  }
   if (!failed_.ok()) {
     return failed_;
   }
@@ -78,11 +82,7 @@ absl::StatusOr<MemberCore::Arrival> MemberCore::Arrive(const PeerHeader& header,
   }
   Peer& peer = peers_[header.sender];
   if (header.type == PeerHeader::Type::kGaveUp) {
-    if (failed_.ok()) {
-      by_peer_ = true;
-      Fail(
-          absl::AbortedError(absl::StrCat(group_.names[header.sender], " gave up: ", header.text)));
-    }
+    TakeGaveUp(header);
     return Arrival{.wakes = true};
   }
   if (!failed_.ok()) {
@@ -103,6 +103,21 @@ absl::StatusOr<MemberCore::Arrival> MemberCore::Arrive(const PeerHeader& header,
     arrival.wakes = true;
   }
   return arrival;
+}
+
+void MemberCore::TakeGaveUp(const PeerHeader& header) {
+  if (!failed_.ok()) {
+    return;
+  }
+  if (gone_.ok() || header.collective < gone_after_) {
+    gone_ =
+        absl::AbortedError(absl::StrCat(group_.names[header.sender], " gave up: ", header.text));
+    gone_after_ = header.collective;
+  }
+  if (run_.active() && collective_ > gone_after_) {
+    by_peer_ = true;
+    Fail(gone_);
+  }
 }
 
 absl::StatusOr<MemberCore::Arrival> MemberCore::ArriveFloats(const PeerHeader& header,
@@ -255,6 +270,7 @@ std::optional<MemberCore::Outgoing> MemberCore::NextControl(uint32_t rank) {
     if (!by_peer_ && !std::exchange(peer.told_failure, true)) {
       header = HeaderTo(rank, PeerHeader::Type::kGaveUp);
       header->text = std::string(failed_.message());
+      header->collective = run_.active() && !run_.finished() ? collective_ - 1 : collective_;
     }
   } else if (std::exchange(peer.ask, false)) {
     header = HeaderTo(rank, PeerHeader::Type::kAsk);

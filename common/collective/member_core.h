@@ -42,6 +42,9 @@ struct Group {
   uint64_t generation = 1;  // from 1
   uint32_t rank = 0;
   std::vector<std::string> names;  // one a member, for messages: "worker/2 at HOST:PORT"
+  // Who a member's frames come from: MemberName of its certificate, "worker/2". Empty, all of it or
+  // one: the frame says it.
+  std::vector<std::string> callers;
 
   uint32_t members() const { return static_cast<uint32_t>(names.size()); }
 };
@@ -161,6 +164,7 @@ class MemberCore {
     absl::Duration heard;  // floats, or an answer to some
   };
 
+  void TakeGaveUp(const PeerHeader& header);
   absl::StatusOr<Arrival> ArriveFloats(const PeerHeader& header, size_t payload_bytes);
   absl::Status CheckFits(const PeerHeader& header, size_t floats) const;
   PeerHeader HeaderTo(uint32_t peer, PeerHeader::Type type);
@@ -176,6 +180,9 @@ class MemberCore {
   const uint32_t window_;
   absl::Status failed_;
   bool by_peer_ = false;  // failed as another member has told all
+  // Somebody has left after it had all of the call `gone_after_`: fails in a later one.
+  absl::Status gone_;
+  uint64_t gone_after_ = 0;
   PlanRun run_;
   uint64_t collective_ = 0;  // of run_, or the last one
   uint32_t taking_ = 0;

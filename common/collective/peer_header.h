@@ -42,7 +42,8 @@ struct PeerHeader {
   uint64_t generation = 0;
   uint32_t sender = 0;
   uint32_t receiver = 0;
-  // Of kFloats. The k-th call of the generation, from 1, and what it is.
+  // Of kFloats. The k-th call of the generation, from 1, and what it is. Of kGaveUp: the last call
+  // that the sender has all of; those who are in it need not end it for the sender's sake.
   uint64_t collective = 0;
   Collective what;
   // Of kFloats: from 1, one more with each frame from this sender to this receiver. Decides what

@@ -1,5 +1,6 @@
 #include "common/collective/peer_mailbox.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,13 +8,32 @@
 #include "common/base/fail_point.h"
 #include "common/base/status.h"
 #include "common/collective/take_floats.h"
+#include "common/security/identity.h"
 
 namespace monsoon {
+namespace {
+
+// That the frame is of the member that it names.
+absl::Status CheckSender(const PeerHeader& header, const Seat& seat, const Caller& caller) {
+  if (!caller.member.has_value() || header.sender >= seat.callers.size() ||
+      seat.callers[header.sender].empty()) {
+    return absl::OkStatus();
+  }
+  const std::string name = MemberName(caller.member->identity);
+  if (name == seat.callers[header.sender]) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      name, " sends in the name of ", seat.callers[header.sender], ", a member of the group"));
+}
+
+}  // namespace
 
 void PeerMailbox::Register(FrameKinds* kinds) {
-  kinds->AddPeer(kCollectiveKind, [this](DataHeader* request, ChunkCursor* payload, FrameScratch*) {
-    return Serve(request, payload);
-  });
+  kinds->AddPeer(kCollectiveKind,
+                 [this](DataHeader* request, ChunkCursor* payload, FrameScratch* scratch) {
+                   return Serve(request, payload, scratch->caller());
+                 });
 }
 
 absl::Status PeerMailbox::Open(uint64_t generation, std::shared_ptr<Seat> seat) {
@@ -91,9 +111,13 @@ absl::StatusOr<PeerAnswer> PeerMailbox::Take(const PeerHeader& header, ChunkCurs
   return answer;
 }
 
-absl::StatusOr<ServedFrame> PeerMailbox::Serve(DataHeader* request, ChunkCursor* payload) {
+absl::StatusOr<ServedFrame> PeerMailbox::Serve(DataHeader* request, ChunkCursor* payload,
+                                               const Caller& caller) {
   ASSIGN_OR_RETURN(const PeerHeader header, DecodePeerHeader(request->peer().body()));
   const absl::StatusOr<std::shared_ptr<Seat>> seat = Find(header);
+  if (seat.ok()) {
+    RETURN_IF_ERROR(CheckSender(header, **seat, caller));
+  }
   const absl::StatusOr<PeerAnswer> answer =
       seat.ok() ? Take(header, payload, seat->get()) : seat.status();
   ServedFrame served;

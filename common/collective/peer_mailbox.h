@@ -7,6 +7,10 @@
 // any more. Another frame is kept (MemberCore). Answers come at once in either case: no thread that
 // serves waits for a member.
 //
+// Whoever proves to be another member than its frame names as the sender is refused
+// (PERMISSION_DENIED), so that no worker can answer for, or end, a group in another one's name. On
+// a connection that proves nothing it is this machine's user, as of shared memory, who is believed.
+//
 // Frames of generations that are over are refused (FAILED_PRECONDITION); of one that is still to
 // come here they are to be sent again later (REFUSED_BUSY).
 //
@@ -20,6 +24,7 @@
 #include "common/base/mutex.h"
 #include "common/collective/peer_header.h"
 #include "common/collective/seat.h"
+#include "common/security/caller.h"
 #include "common/transport/frame/frame_handler.h"
 
 namespace monsoon {
@@ -37,7 +42,8 @@ class PeerMailbox final : public FrameHandler {
   uint64_t newest() const;
 
  private:
-  absl::StatusOr<ServedFrame> Serve(DataHeader* request, ChunkCursor* payload);
+  absl::StatusOr<ServedFrame> Serve(DataHeader* request, ChunkCursor* payload,
+                                    const Caller& caller);
   // Whose frame it is. Unavailable: nobody's yet.
   absl::StatusOr<std::shared_ptr<Seat>> Find(const PeerHeader& header);
   // Does what the frame asks for. Unavailable: not yet.

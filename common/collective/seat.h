@@ -3,7 +3,8 @@
 // Lock order: `mutex` and `wake_mutex` are never held together.
 #pragma once
 
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/collective/member_core.h"
@@ -12,7 +13,8 @@
 namespace monsoon {
 
 struct Seat {
-  Seat(Group group, ChoosingTransport* transport) : core(std::move(group)), transport(transport) {}
+  Seat(const Group& group, ChoosingTransport* transport)
+      : callers(group.callers), core(group), transport(transport) {}
 
   // The member's thread, which waits for its transport, has something to do.
   void Wake() {
@@ -21,6 +23,8 @@ struct Seat {
       transport->Wake();
     }
   }
+
+  const std::vector<std::string> callers;  // of the group
 
   Mutex mutex;
   MemberCore core ABSL_GUARDED_BY(mutex);

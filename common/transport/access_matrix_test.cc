@@ -212,7 +212,8 @@ TEST_F(AccessMatrixTest, EachCellIsAsTheTableSays) {
       const std::shared_ptr<Tls> tls = Credential(static_cast<Role>(role), shown);
       connects_ = Counts(shown, "") || shown == Shown::kRevoked;
       const auto channel = MakeChannel(listener_.address(), tls, Role::kPs);
-      const auto transport = MakeGrpcTransport({listener_.address()}, tls, /*connections=*/1);
+      const auto transport =
+          MakeGrpcTransport({listener_.address()}, tls, /*connections=*/1, Role::kPs);
       for (const AccessRow& row : AccessTable()) {
         if (row.what == kStream) {
           continue;  // its frames are

@@ -27,10 +27,11 @@ class PeerTransports final : public ChoosingTransport {
  public:
   PeerTransports(Transport allowed, std::vector<std::string> addresses, std::shared_ptr<Tls> tls,
                  uint32_t connections, absl::Duration deadline, AskForOffer ask,
-                 TransportReport* report)
+                 TransportReport* report, Role server)
       : allowed_(allowed),
         addresses_(std::move(addresses)),
         tls_(std::move(tls)),
+        server_(server),
         connections_(connections),
         deadline_(std::min(deadline, kLongestChoice)),
         ask_(std::move(ask)),
@@ -143,7 +144,7 @@ class PeerTransports final : public ChoosingTransport {
 
   FrameTransport* grpc() {
     if (grpc_ == nullptr) {
-      grpc_ = MakeGrpcTransport(addresses_, tls_, connections_);
+      grpc_ = MakeGrpcTransport(addresses_, tls_, connections_, server_);
       grpc_to_wake_ = grpc_.get();
     }
     return grpc_.get();
@@ -213,6 +214,7 @@ class PeerTransports final : public ChoosingTransport {
   const Transport allowed_;
   const std::vector<std::string> addresses_;
   const std::shared_ptr<Tls> tls_;
+  const Role server_;
   const uint32_t connections_;
   const absl::Duration deadline_;
   const AskForOffer ask_;
@@ -260,9 +262,10 @@ absl::StatusOr<Transport> TransportFromEnvironment() {
 
 std::unique_ptr<ChoosingTransport> ChoosingTransport::Create(
     Transport allowed, std::vector<std::string> addresses, std::shared_ptr<Tls> tls,
-    uint32_t connections, absl::Duration deadline, AskForOffer ask, TransportReport* report) {
+    uint32_t connections, absl::Duration deadline, AskForOffer ask, TransportReport* report,
+    Role server) {
   return std::make_unique<PeerTransports>(allowed, std::move(addresses), std::move(tls),
-                                          connections, deadline, std::move(ask), report);
+                                          connections, deadline, std::move(ask), report, server);
 }
 
 }  // namespace monsoon

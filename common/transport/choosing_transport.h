@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/security/identity.h"
 #include "common/transport/frame/frame_transport.h"
 #include "common/transport/shm/shared_slice.h"
 #include "common/transport/shm/shm_frame_transport.h"
@@ -56,13 +57,14 @@ class ChoosingTransport : public FrameTransport {
   // `addresses`: one a peer, for gRPC. To choose, it asks the peer for its offer:
   // Send blocks for that and for the connection when a stream is opened,
   // `deadline` and a second at most. `report` outlives the transport.
-  // `tls`: as of MakeChannel. `connections`: to each peer that is reached over gRPC; in shared
-  // memory there is one.
+  // `tls` and `server`, what the peers are: as of MakeChannel. `connections`: to each peer that is
+  // reached over gRPC; in shared memory there is one.
   static std::unique_ptr<ChoosingTransport> Create(Transport allowed,
                                                    std::vector<std::string> addresses,
                                                    std::shared_ptr<Tls> tls, uint32_t connections,
                                                    absl::Duration deadline, AskForOffer ask,
-                                                   TransportReport* report);
+                                                   TransportReport* report,
+                                                   Role server = Role::kPs);
 
   // Ends the Wait that another thread is in, or else the next one, at once and without an event.
   // Thread safe.

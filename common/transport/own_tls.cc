@@ -130,6 +130,10 @@ absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
   return Tls::Open(file);
 }
 
+std::string OwnMemberName(const Tls* tls) {
+  return tls == nullptr || tls->file().empty() ? "" : MemberName(tls->self());
+}
+
 absl::StatusOr<ProbedServer> ProbeCoordinator(const std::string& address,
                                               const std::optional<Credential>& credential,
                                               absl::Duration deadline) {

@@ -46,6 +46,9 @@ bool IsOfOneMachine(const Cluster& cluster);
 absl::StatusOr<std::shared_ptr<Tls>> OwnTls(const OwnTlsOptions& options,
                                             const CredentialStore::Variables& variables);
 
+// MemberName of who `tls` shows that this process is; "" where it shows nobody, and for null.
+std::string OwnMemberName(const Tls* tls);
+
 // ProbeTls of a coordinator's address, which must be host:port. Errors name it.
 absl::StatusOr<ProbedServer> ProbeCoordinator(const std::string& address,
                                               const std::optional<Credential>& credential,

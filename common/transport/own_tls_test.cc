@@ -62,6 +62,7 @@ TEST_F(OwnTlsTest, WhereTheAuthorityIsEachRoleHasACredential) {
                          OwnTls({.cluster = "lab", .role = role, .name = "0"}, variables()));
     ASSERT_NE(tls, nullptr);
     EXPECT_EQ(MemberName(tls->self()), absl::StrCat(RoleName(role), "/0"));
+    EXPECT_EQ(OwnMemberName(tls.get()), MemberName(tls->self()));
   }
   EXPECT_TRUE(HasCredential("lab", variables()));
   EXPECT_TRUE(HasAuthority("lab", variables()));

@@ -32,7 +32,7 @@ class ReplicaMembershipTest : public ::testing::Test {
 
 TEST_F(ReplicaMembershipTest, JoinsWithZeroThenSpeaksForItsIncarnation) {
   const HeartbeatRequest first = membership_.MakeRequest();
-  EXPECT_EQ(first.protocol_version(), 8u);
+  EXPECT_EQ(first.protocol_version(), 9u);
   EXPECT_EQ(first.cluster(), "lab");
   EXPECT_EQ(first.task(), 3u);
   EXPECT_EQ(first.incarnation(), 0u);

@@ -7,7 +7,7 @@ namespace monsoon {
 
 // Grows with every change that older peers would misread, or that they would not hear: a program
 // waits for what it asked of them.
-inline constexpr uint32_t kProtocolVersion = 8;
+inline constexpr uint32_t kProtocolVersion = 9;
 
 // The vector in which shards keep the parameters of a generation that is to be tested.
 inline constexpr char kTestedVector[] = "tested";

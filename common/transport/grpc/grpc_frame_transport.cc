@@ -70,8 +70,8 @@ struct Stream {
 class GrpcTransport final : public GrpcFrameTransport {
  public:
   GrpcTransport(const std::vector<std::string>& addresses, const std::shared_ptr<Tls>& tls,
-                uint32_t connections)
-      : addresses_(addresses), tls_(tls), peers_(addresses.size()) {
+                uint32_t connections, Role server)
+      : addresses_(addresses), tls_(tls), server_(server), peers_(addresses.size()) {
     for (Peer& peer : peers_) {
       peer.connections.resize(connections);
     }
@@ -163,7 +163,7 @@ class GrpcTransport final : public GrpcFrameTransport {
   Stream* Open(uint32_t peer, uint32_t connection) {
     std::unique_ptr<grpc::GenericStub>& stub = peers_[peer].connections[connection].stub;
     if (stub == nullptr) {
-      stub = std::make_unique<grpc::GenericStub>(MakeChannel(addresses_[peer], tls_, Role::kPs));
+      stub = std::make_unique<grpc::GenericStub>(MakeChannel(addresses_[peer], tls_, server_));
     }
     streams_.push_back(std::make_unique<Stream>(peer, connection, &port_));
     Stream* stream = streams_.back().get();
@@ -271,6 +271,7 @@ class GrpcTransport final : public GrpcFrameTransport {
   Recycler<std::string> messages_{kIdleMessages};
   const std::vector<std::string> addresses_;
   const std::shared_ptr<Tls> tls_;
+  const Role server_;
   std::vector<Peer> peers_;
   std::list<std::unique_ptr<Stream>> streams_;  // abandoned ones too
   std::optional<ReceivedFrame> received_;
@@ -280,8 +281,8 @@ class GrpcTransport final : public GrpcFrameTransport {
 
 std::unique_ptr<GrpcFrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
                                                       const std::shared_ptr<Tls>& tls,
-                                                      uint32_t connections) {
-  return std::make_unique<GrpcTransport>(addresses, tls, connections);
+                                                      uint32_t connections, Role server) {
+  return std::make_unique<GrpcTransport>(addresses, tls, connections, server);
 }
 
 }  // namespace monsoon

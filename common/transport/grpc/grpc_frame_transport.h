@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/security/identity.h"
 #include "common/transport/frame/frame_transport.h"
 
 namespace monsoon {
@@ -20,11 +21,11 @@ class GrpcFrameTransport : public FrameTransport {
   virtual void Wake() = 0;
 };
 
-// With up to `connections` to each peer, which is a parameter server's; all but the first are made
-// when frames are spread. A server that admits no more of them is asked for one alone for a while.
-// `tls`: as of MakeChannel.
+// With up to `connections` to each peer, which shows that it is of role `server`; all but the first
+// are made when frames are spread. A server that admits no more of them is asked for one alone for
+// a while. `tls`: as of MakeChannel.
 std::unique_ptr<GrpcFrameTransport> MakeGrpcTransport(const std::vector<std::string>& addresses,
                                                       const std::shared_ptr<Tls>& tls,
-                                                      uint32_t connections);
+                                                      uint32_t connections, Role server);
 
 }  // namespace monsoon
