@@ -14,6 +14,7 @@
 #include "common/config/worker_roots.h"
 #include "common/data/access/data_access.h"
 #include "common/process/host_name.h"
+#include "common/transport/own_tls.h"
 #include "worker/backend/device.h"
 #include "worker/data/data_report.h"
 #include "worker/session/cluster_member.h"
@@ -124,7 +125,8 @@ ReplicaRunner::Options Worker::RunnerOptions(const BackendChoice& choice,
   runner.peers = {.mailbox = &mailbox_,
                   .address = [this] { return PeerAddress(); },
                   .offer = [this] { return server_->offer(); },
-                  .tls = options_.tls};
+                  .tls = options_.tls,
+                  .caller = OwnMemberName(options_.tls.get())};
   return runner;
 }
 

@@ -36,6 +36,21 @@ const std::vector<BrokenFile>& Cases() {
        "synchronous { reduce: SHARDS sum_order: BY_RANK } downpour {\n",
        {"FILE:7:41: error: synchronous.sum_order: the shards add in whole numbers, which have no "
         "order: the sum is the same in any; leave it out"}},
+      {"PartsForTheShards",
+       "downpour {\n  n_fetch: 2\n",
+       "synchronous { reduce: SHARDS fuse_mib: 4 } downpour {\n",
+       {"FILE:7:40: error: synchronous.fuse_mib: means nothing where gradients go to the shards, "
+        "in "
+        "stripes (stripe_kib); leave it out"}},
+      {"PartsOfNothing",
+       "downpour {\n  n_fetch: 2\n",
+       "synchronous { reduce: RING fuse_mib: 0 } downpour {\n",
+       {"FILE:7:38: error: synchronous.fuse_mib: must be at least 1"}},
+      {"PartsByAnotherName",
+       "downpour {\n  n_fetch: 2\n",
+       "synchronous { reduce: RING bucket_cap_mb: 25 } downpour {\n",
+       {"FILE:7:28: error: synchronous.bucket_cap_mb: Synchronous has no field \"bucket_cap_mb\"; "
+        "write fuse_mib: 4"}},
       {"ByAnotherName",
        "stop {",
        "allreduce { } stop {",

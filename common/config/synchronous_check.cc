@@ -61,6 +61,11 @@ void CheckShards(const Job& job, Reporter* reporter) {
                     "any",
                     "leave it out");
   }
+  if (synchronous.has_fuse_mib()) {
+    reporter->Error("synchronous.fuse_mib",
+                    "means nothing where gradients go to the shards, in stripes (stripe_kib)",
+                    "leave it out");
+  }
   const uint32_t workers = job.downpour().workers();
   if (synchronous.backup_workers() != 0 && workers <= synchronous.backup_workers()) {
     reporter->Error(

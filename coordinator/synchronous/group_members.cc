@@ -98,6 +98,7 @@ SynchronousGroup GroupMembers::Next(const SynchronousPosition& stored) const {
     member->set_address(report.address());
     *member->mutable_shared_memory() = report.shared_memory();
     member->set_batches(std::max(1u, report.batches()));
+    member->set_caller(report.caller());
     reports.push_back(&report);
     // Their processes may have been in groups of other jobs, with numbers of their own.
     newest = std::max(newest, report.newest_group());

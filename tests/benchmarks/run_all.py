@@ -24,6 +24,7 @@ import measure
 import peer_pytorch
 import recovery
 import secured_training
+import synchronous_peers
 import time_to_accuracy
 import training_peers
 import wire_formats
@@ -44,6 +45,7 @@ BENCHMARKS.update({
     "scaling": downpour_scaling.measure_scaling,
     "training_peers": training_peers.measure_training,
     "cluster_peers": cluster_peers.measure_clusters,
+    "synchronous_peers": synchronous_peers.measure_together,
     "accuracy_peers": accuracy_peers.measure_accuracy,
 })
 

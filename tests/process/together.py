@@ -49,7 +49,8 @@ def try_describe(cluster, job):
 
 def await_updates(cluster, job, more):
     """Until the job has taken so many steps more than now, or has ended; its description."""
-    first = poll(lambda: try_describe(cluster, job))
+    # Before the job runs it tells nothing of groups.
+    first = poll(lambda: (now := try_describe(cluster, job)) and now["synchronous"] and now)
     goal = first["synchronous"]["updates"] + more
 
     def reached():
@@ -96,6 +97,19 @@ def check_same_bits(checks, options, folder):
                      backup["counts"]["dropped"] > 0, backup["counts"])
 
 
+def check_over_tls(checks, options, folder):
+    """Workers that listen for TCP prove to each other who they are, as on machines of their own."""
+    workers = ['worker { address: "127.0.0.1:0" threads: 1 device: CPU }'] * 3
+    with LocalCluster(ps=1, workers=0, bin_dir=options.bin, settings=[*SETTINGS, *workers],
+                      environment={"MONSOON_TRANSPORT": "grpc"}) as cluster:
+        path = folder / "tls.textproto"
+        path.write_text(job_text("reduce: AUTO", epochs=1))
+        check_exact(checks, "over TLS", cluster.run(path), epochs=1)
+        log = cluster.log_path.read_text()
+        checks.check("they sum over gRPC", "at 127.0.0.1:" in log and ": gRPC" in log, log[-2000:])
+        checks.check("nobody is taken without a credential", "--insecure" not in log)
+
+
 def signal_worker(described, number, task):
     pid = next(worker["pid"] for worker in described["workers"] if worker["task"] == task)
     os.kill(pid, number)
@@ -106,7 +120,11 @@ def check_deaths(checks, options, folder):
     epochs = 1000
     with new_cluster(options) as cluster:
         path = folder / "deaths.textproto"
-        path.write_text(job_text("reduce: RING", epochs=epochs))
+        # 2.9 MiB in three parts, of which the first is final two layers before the end.
+        path.write_text(job_text("reduce: RING fuse_mib: 1", epochs=epochs, units=600).replace(
+            "layer { dense { units: 3 } }",
+            "layer { dense { units: 600 } } layer { tanh {} } layer { dense { units: 600 } } "
+            "layer { tanh {} } layer { dense { units: 3 } }"))
         job = cluster.submit(path)
         longest = 0.0
         for fault in range(options.faults):
@@ -185,6 +203,7 @@ def run(checks, options):
     with tempfile.TemporaryDirectory(prefix="monsoon-") as folder:
         folder = pathlib.Path(folder)
         check_same_bits(checks, options, folder)
+        check_over_tls(checks, options, folder)
         check_short_job_with_deaths(checks, options, folder)
         check_deaths(checks, options, folder)
         check_modes_follow(checks, options, folder)

@@ -37,6 +37,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -116,6 +117,14 @@ class ReplicaGroup {
   // The next batch of the round. A group of one reads it where it is; else it
   // is swapped for another of the same capacity.
   void Add(Batch* batch, const StepKey& key);
+
+  // Network::TellReady of a group of one: of the gradient in ComputeGradients' `alone`. Others
+  // never tell.
+  void TellReady(Network::GradientReady ready) {
+    if (alone_ != nullptr) {
+      alone_->TellReady(std::move(ready));
+    }
+  }
 
   // Runs the round. With one replica the gradient is written to `alone`, else
   // `alone` is not touched. No batch: nothing happens.

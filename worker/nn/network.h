@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,6 +62,12 @@ class Network {
   // another sample size, a label outside the classes and a value that is no id of an embedding.
   virtual absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                                      std::span<float> gradient) = 0;
+
+  // From now on, each LossAndGradient calls `ready` while it computes, in its own thread: all of
+  // the gradient from `from` on is final. Never where a network knows only when all of it is. Null:
+  // nobody asks.
+  using GradientReady = std::function<void(size_t from)>;
+  virtual void TellReady(GradientReady /*ready*/) {}
 
   // Forward only, without dropout. Errors as above.
   virtual absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) = 0;

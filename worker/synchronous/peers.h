@@ -19,6 +19,7 @@ struct Peers {
   std::function<std::string()> address;
   std::function<SharedMemoryOffer()> offer;
   std::shared_ptr<Tls> tls;  // as of MakeChannel
+  std::string caller;        // MemberName of who it shows that this is; "": nobody
 };
 
 }  // namespace monsoon

@@ -23,6 +23,8 @@ namespace {
 
 // A cache line.
 constexpr size_t kLine = 16;
+// Smaller ones cost more calls, and of larger ones less is hidden behind the computation.
+constexpr uint64_t kDefaultFuseMib = 4;
 
 Algorithm AlgorithmOf(Synchronous::Reduce reduce) {
   switch (reduce) {
@@ -39,6 +41,12 @@ Algorithm AlgorithmOf(Synchronous::Reduce reduce) {
     default:
       return Algorithm::kAuto;
   }
+}
+
+// A part of the gradient that is summed at once, in floats.
+size_t PartOf(const Synchronous& synchronous) {
+  const uint64_t mib = synchronous.has_fuse_mib() ? synchronous.fuse_mib() : kDefaultFuseMib;
+  return static_cast<size_t>(mib << 20) / sizeof(float);
 }
 
 // A number as floats that survive any copy, each of 16 bits.
@@ -59,16 +67,21 @@ uint64_t Gather(std::span<const float> floats) {
 }  // namespace
 
 // Sums of whole numbers below 2^24 and of losses.
-struct SynchronousRunner::Tail {
+struct SynchronousRunner::Head {
   enum Place { kUsed, kUseless, kExamples, kCorrect, kLoss };
 };
 
 SynchronousRunner::SynchronousRunner(const Parts& parts)
     : parts_(parts),
       seed_(parts.job->seed()),
-      sum_(AlignedFloats::NanFilled(parts.layout->size() + kLine)) {}
+      sum_(AlignedFloats::NanFilled(kLine + parts.layout->size())),
+      exchange_(PartOf(parts.job->synchronous())) {}
 
-SynchronousRunner::~SynchronousRunner() { Close(); }
+SynchronousRunner::~SynchronousRunner() {
+  parts_.group->TellReady(nullptr);
+  exchange_.GiveUp();
+  Close();
+}
 
 // ---- groups ------------------------------------------------------------------
 
@@ -102,7 +115,7 @@ absl::Status SynchronousRunner::Take(const NextWorkReply::Synchronize& order) {
         order.member(static_cast<int>(order.rank())).worker() != parts_.worker) {
       return absl::InternalError("the coordinator's group has not this worker at its rank");
     }
-    Close();
+    Close(/*for_all=*/true);  // all rest when the coordinator names the next group
     order_ = order;
     report_.clear_broken();
     report_.clear_missing();
@@ -127,6 +140,7 @@ absl::Status SynchronousRunner::Open() {
   std::vector<std::string> addresses;
   for (const NextWorkReply::GroupMember& member : order_.member()) {
     group.names.push_back(absl::StrCat("worker/", member.worker(), " at ", member.address()));
+    group.callers.push_back(member.caller());
     addresses.push_back(member.address());
   }
   CommunicatorOptions options;
@@ -151,12 +165,15 @@ absl::Status SynchronousRunner::Open() {
   return absl::OkStatus();
 }
 
-void SynchronousRunner::Close() {
+void SynchronousRunner::Close(bool for_all) {
   std::unique_ptr<Communicator> closed;
   {
     MutexLock lock(&mutex_);
     closed = std::move(communicator_);
     communicator_ = nullptr;
+  }
+  if (for_all && closed != nullptr) {
+    closed->EndsForAll();
   }
 }
 
@@ -306,11 +323,18 @@ absl::Status SynchronousRunner::Step() {
 
 absl::Status SynchronousRunner::TakeStep() {
   const uint64_t taken = std::min(BatchesOfStep(), BatchesLeft());
-  RETURN_IF_ERROR(Compute(taken));
+  const bool sums = order_.member_size() > 1;
+  if (sums) {
+    exchange_.Begin(communicator_.get(), sum_.span(), Call());
+  }
+  if (const absl::Status computed = Compute(taken); !computed.ok()) {
+    exchange_.GiveUp();
+    return computed;
+  }
   MONSOON_FAIL_POINT("member.before_sum");
   const SynchronousPosition before = parts_.state->at();
-  if (order_.member_size() > 1) {
-    if (const absl::Status summed = communicator_->AllReduce(sum_.span(), Call()); !summed.ok()) {
+  if (sums) {
+    if (const absl::Status summed = exchange_.Finish(); !summed.ok()) {
       return Break(summed);
     }
   }
@@ -322,16 +346,23 @@ absl::Status SynchronousRunner::TakeStep() {
   return absl::OkStatus();
 }
 
+std::span<float> SynchronousRunner::head() { return sum_.span().first(kLine); }
+std::span<float> SynchronousRunner::gradient() { return sum_.span().subspan(kLine); }
+
 absl::Status SynchronousRunner::Compute(uint64_t taken) {
-  const std::span<float> gradient = sum_.span().first(parts_.layout->size());
-  const std::span<float> tail = sum_.span().subspan(parts_.layout->size());
-  std::ranges::fill(tail, 0.0f);
+  const std::span<float> gradient = this->gradient();
+  const std::span<float> head = this->head();
+  std::ranges::fill(head, 0.0f);
   ASSIGN_OR_RETURN(const std::vector<Batch*> batches, parts_.reader->Next());
   const uint64_t before = BatchesBefore();
   // The job may end within a step, which then is of fewer batches.
   const uint64_t mine = std::min<uint64_t>(batches.size(), taken > before ? taken - before : 0);
   ReplicaGroup& group = *parts_.group;
   group.SetParameters(parts_.state->parameters());
+  // Of several batches the gradient is final when it has been added up.
+  group.TellReady(mine == 1 && order_.member_size() > 1
+                      ? [this](size_t from) { exchange_.Ready(kLine + from); }
+                      : Network::GradientReady());
   bool some = false;
   for (uint64_t done = 0; done < mine;) {
     // A process that has lost a replica computes its batches in more rounds.
@@ -346,11 +377,11 @@ absl::Status SynchronousRunner::Compute(uint64_t taken) {
     for (size_t i = 0; i < done - first; ++i) {
       const StepResult& result = group.result(i);
       const bool finite = std::isfinite(result.loss_mean);
-      tail[Tail::kUseless] += finite ? 0.0f : 1.0f;
-      tail[Tail::kUsed] += 1.0f;
-      tail[Tail::kExamples] += static_cast<float>(result.examples);
-      tail[Tail::kCorrect] += static_cast<float>(result.correct);
-      tail[Tail::kLoss] +=
+      head[Head::kUseless] += finite ? 0.0f : 1.0f;
+      head[Head::kUsed] += 1.0f;
+      head[Head::kExamples] += static_cast<float>(result.examples);
+      head[Head::kCorrect] += static_cast<float>(result.correct);
+      head[Head::kLoss] +=
           finite ? static_cast<float>(result.loss_mean * static_cast<double>(result.examples)) : 0;
       if (finite) {
         parts_.stats->AddStep(result, parts_.clock->Now() - step_begun_);
@@ -372,16 +403,16 @@ absl::Status SynchronousRunner::Compute(uint64_t taken) {
 }
 
 absl::Status SynchronousRunner::Judge(uint64_t taken) {
-  const std::span<float> gradient = sum_.span().first(parts_.layout->size());
-  const std::span<const float> tail = sum_.span().subspan(parts_.layout->size());
-  const auto used = static_cast<uint64_t>(tail[Tail::kUsed]);
+  const std::span<float> gradient = this->gradient();
+  const std::span<const float> head = this->head();
+  const auto used = static_cast<uint64_t>(head[Head::kUsed]);
   last_ = StepResult();
   last_.steps = used;
-  last_.examples = static_cast<uint64_t>(tail[Tail::kExamples]);
-  last_.correct = tail[Tail::kCorrect];
-  last_.loss_mean = tail[Tail::kLoss] / std::max(1.0f, tail[Tail::kExamples]);
+  last_.examples = static_cast<uint64_t>(head[Head::kExamples]);
+  last_.correct = head[Head::kCorrect];
+  last_.loss_mean = head[Head::kLoss] / std::max(1.0f, head[Head::kExamples]);
   std::string why;
-  if (tail[Tail::kUseless] > 0) {
+  if (head[Head::kUseless] > 0) {
     why = "the loss of some batch is not finite";
   } else if (!AllFinite(gradient)) {
     why = absl::StrCat("the sum of the gradients is not finite at ",
@@ -453,6 +484,7 @@ SynchronousReport SynchronousRunner::Report() {
   report_.clear_write_error();
   if (parts_.peers.mailbox != nullptr) {
     report.set_address(parts_.peers.address());
+    report.set_caller(parts_.peers.caller);
     *report.mutable_shared_memory() = parts_.peers.offer();
     report.set_newest_group(parts_.peers.mailbox->newest());
   }

@@ -2,9 +2,10 @@
 // each computes the gradients of its own batches, all sum them (common/collective), and each takes
 // the step that the sum makes, so that all keep the same state.
 //
-//   MemberState   parameters, optimizer state, where they stand
-//   OrderReader   the batches
-//   Communicator  the group, one for each generation
+//   MemberState       parameters, optimizer state, where they stand
+//   OrderReader       the batches
+//   Communicator      the group, one for each generation
+//   GradientExchange  the sum, part by part while the gradient is computed
 //
 // A group begins with what all go on from: where some member has not that state, another one sends
 // it, and a digest shows that all have the same bits. What the members must agree on at a step
@@ -36,6 +37,7 @@
 #include "worker/session/background_call.h"
 #include "worker/session/replica_stats.h"
 #include "worker/session/session_control.h"
+#include "worker/synchronous/gradient_exchange.h"
 #include "worker/synchronous/member_state.h"
 #include "worker/synchronous/order_reader.h"
 #include "worker/synchronous/peers.h"
@@ -89,8 +91,8 @@ class SynchronousRunner {
   StepResult last() const { return last_; }
 
  private:
-  // What travels behind the gradient.
-  struct Tail;
+  // What travels before the gradient: it is known last, as what is there of that.
+  struct Head;
 
   uint64_t BatchesLeft() const { return order_.until_batches() - parts_.state->at().batches(); }
   uint64_t BatchesOfStep() const;
@@ -102,13 +104,16 @@ class SynchronousRunner {
   absl::Status ShareState(uint32_t root);
   absl::Status CompareDigests();
   absl::Status TakeStep();
-  // The gradient of this member's batches into the front of sum_, and its tail behind it.
+  // The gradient of this member's batches into sum_, and its head before it.
   absl::Status Compute(uint64_t taken);
+  std::span<float> head();
+  std::span<float> gradient();
   // What all members have added up, judged by all alike.
   absl::Status Judge(uint64_t taken);
   // The group is over for this member.
   absl::Status Break(const absl::Status& why);
-  void Close();
+  // `for_all`: the others have done with the group, too.
+  void Close(bool for_all = false);
   // Begins the write that is wanted, if none is under way; takes what has come of one.
   void Write();
   void TakeWritten();
@@ -116,7 +121,8 @@ class SynchronousRunner {
 
   const Parts parts_;
   const uint64_t seed_;
-  AlignedFloats sum_;
+  AlignedFloats sum_;  // head and gradient
+  GradientExchange exchange_;
   NextWorkReply::Synchronize order_;
   bool joined_ = false;
   uint64_t asked_until_ = 0;  // that was reported with the last question

@@ -1,5 +1,6 @@
 #include "worker/backend/cpu/layer_sequence.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -41,6 +42,17 @@ std::vector<bool> FindInPlace(const NetworkPlan& plan, const std::vector<int>& u
   return in_place;
 }
 
+// Of the first layers' tensors, which share some with layers behind them.
+uint64_t EndOfTensors(const NetworkPlan& plan, size_t layers) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < layers; ++i) {
+    for (const TensorSlot& tensor : plan.layers[i].tensors) {
+      end = std::max(end, tensor.offset + tensor.size);
+    }
+  }
+  return end;
+}
+
 }  // namespace
 
 LayerSequence::LayerSequence(const NetworkPlan& plan, size_t examples, bool training, int threads)
@@ -78,7 +90,9 @@ void LayerSequence::MakeSteps(const NetworkPlan& plan, const std::vector<int>& u
       values_[++at].extent = layer.output;
       continue;
     }
+    const uint64_t final_from = EndOfTensors(plan, at);
     steps_.push_back(MakeStep(plan, buffers, uses, at));
+    steps_.back().final_from = final_from;
     values_[at] = steps_.back().layer->output();
   }
 }
@@ -145,7 +159,8 @@ std::span<float> LayerSequence::Matrix(const dnnl::memory& memory) const {
 }
 
 StepResult LayerSequence::LossAndGradient(const Batch& batch, const StepKey& key,
-                                          std::span<float> gradient) {
+                                          std::span<float> gradient,
+                                          const Network::GradientReady& ready) {
   CHECK(context_.training());
   Forward(batch, &key);
   // Without a layer that has parameters, the output may be the batch itself.
@@ -160,6 +175,9 @@ StepResult LayerSequence::LossAndGradient(const Batch& batch, const StepKey& key
       for (size_t k = 0; k < addition.floats; ++k) {
         to[k] += from[k];
       }
+    }
+    if (ready != nullptr) {
+      ready(steps_[i].final_from);
     }
   }
   return StepResult{.loss_mean = sums.loss / static_cast<double>(batch.examples),

@@ -32,8 +32,10 @@ class LayerSequence {
   void SetParameters(std::span<const float> parameters);
 
   // `batch` has as many examples as the sequence. A training sequence's gradient is
-  // the flat vector, of which the sequence writes the tensors, not the gaps.
-  StepResult LossAndGradient(const Batch& batch, const StepKey& key, std::span<float> gradient);
+  // the flat vector, of which the sequence writes the tensors, not the gaps. `ready`: as
+  // Network::TellReady; may be null.
+  StepResult LossAndGradient(const Batch& batch, const StepKey& key, std::span<float> gradient,
+                             const Network::GradientReady& ready);
   EvaluationResult Evaluate(const Batch& batch);
   // The last outputs, [examples, steps, outputs], until the next call. Forward only.
   std::span<const float> Outputs(const Batch& batch);
@@ -47,6 +49,7 @@ class LayerSequence {
   struct Step {
     std::unique_ptr<CpuLayer> layer;
     std::vector<Addition> additions;  // after its Backward
+    uint64_t final_from = 0;  // of the gradient: no layer before it has a tensor that ends behind
   };
 
   // `uses`: CountUses.

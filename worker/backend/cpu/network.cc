@@ -127,7 +127,7 @@ absl::StatusOr<StepResult> CpuNetwork::LossAndGradient(const Batch& batch, const
   for (const Slice& gap : plan_.gaps) {
     std::fill(gradient.begin() + gap.begin, gradient.begin() + gap.end, 0.0f);
   }
-  return sequence->LossAndGradient(batch, key, gradient);
+  return sequence->LossAndGradient(batch, key, gradient, ready_);
 }
 
 absl::StatusOr<EvaluationResult> CpuNetwork::Evaluate(const Batch& batch) {

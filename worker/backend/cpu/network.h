@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <utility>
 
 #include "worker/backend/cpu/layer_sequence.h"
 #include "worker/nn/network.h"
@@ -22,6 +23,7 @@ class CpuNetwork : public Network {
   void SetParameters(std::span<const float> parameters) override;
   absl::StatusOr<StepResult> LossAndGradient(const Batch& batch, const StepKey& key,
                                              std::span<float> gradient) override;
+  void TellReady(GradientReady ready) override { ready_ = std::move(ready); }
   absl::StatusOr<EvaluationResult> Evaluate(const Batch& batch) override;
   absl::Status Predict(const Batch& batch, const PredictionSpans& predictions) override;
   std::string Fingerprint() const override;
@@ -45,6 +47,7 @@ class CpuNetwork : public Network {
 
   NetworkPlan plan_;
   int threads_;
+  GradientReady ready_;
   std::span<const float> parameters_;
   uint64_t generation_ = 0;
   std::list<Entry> entries_;  // most recently used first

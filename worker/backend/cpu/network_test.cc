@@ -45,7 +45,17 @@ class Pair {
   void ExpectSameGradient(const Batch& batch, const StepKey& key, double tolerance) {
     std::vector<float> got(layout.size(), kNan);
     std::vector<float> want(layout.size());
+    std::vector<float> early(layout.size(), kNan);  // each float as it was when told to be final
+    size_t final_from = layout.size();
+    cpu->TellReady([&](size_t from) {
+      ASSERT_LE(from, final_from);
+      std::copy(got.data() + from, got.data() + final_from, early.data() + from);
+      final_from = from;
+    });
     ASSERT_OK_AND_ASSIGN(const StepResult result, cpu->LossAndGradient(batch, key, got));
+    cpu->TellReady(nullptr);
+    EXPECT_EQ(final_from, 0u);
+    EXPECT_EQ(std::memcmp(early.data(), got.data(), got.size() * sizeof(float)), 0);
     ASSERT_OK_AND_ASSIGN(const StepResult expected, oracle->LossAndGradient(batch, key, want));
     EXPECT_NEAR(result.loss_mean, expected.loss_mean, tolerance * (1 + expected.loss_mean));
     EXPECT_EQ(result.correct, expected.correct);
@@ -209,6 +219,18 @@ TEST(CpuNetworkModelsTest, LeNetEqualsTheReference) {
   for (const size_t examples : {5, 29}) {
     pair.ExpectSameGradient(RandomBatch(pair.layout, examples, 3), {}, 3e-5);
   }
+}
+
+TEST(CpuNetworkModelsTest, TellsOfEachLayerWhenItsGradientIsFinal) {
+  Pair pair(testing::Mlp());
+  const std::vector<float> parameters = InitialParameters(pair.layout, 1);
+  pair.SetParameters(parameters);
+  std::vector<float> gradient(pair.layout.size());
+  std::vector<size_t> told;
+  pair.cpu->TellReady([&](size_t from) { told.push_back(from); });
+  ASSERT_OK(pair.cpu->LossAndGradient(RandomBatch(pair.layout, 4, 1), {}, gradient));
+  const TensorInfo& bias = pair.layout.tensors()[1];
+  EXPECT_EQ(told, (std::vector<size_t>{bias.offset + bias.size, 0}));
 }
 
 TEST(CpuNetworkModelsTest, MlpEqualsTheReferenceAtAFullAndATailBatch) {
