@@ -125,7 +125,8 @@ begin_sanitized_build() {
   base="$(bazel "${bazel_startup[@]}" info output_base 2>/dev/null </dev/null)" || return 0
   sanitizing_server=(--host_jvm_args=-Xmx1g --output_base="${base}_sanitized")
   nice -n 19 bazel "${sanitizing_server[@]}" build "${bazel_shared[@]}" --symlink_prefix=/ \
-    --local_ram_resources=HOST_RAM*.3 --keep_going "$@" >/dev/null 2>&1 </dev/null &
+    --local_ram_resources=HOST_RAM*.3 --keep_going "$@" >"$work/sanitized.log" 2>&1 \
+    </dev/null &
   sanitized_build=$!
 }
 
@@ -293,6 +294,7 @@ run_bazel build --config=opt "${programs[@]}" || fail_stage "build (g++, optimis
 
 if [[ -n "$sanitized_build" ]]; then
   begin "build (clang, ASan and UBSan), what is left of it"
+  tail -n 5 -f --pid="$sanitized_build" "$work/sanitized.log" || true
   wait "$sanitized_build" || true
   end
   server=("${sanitizing_server[@]}")
