@@ -43,6 +43,18 @@ class ArrivalTest : public ::testing::Test {
     return header;
   }
 
+  // Of rank 2, which has all of so many calls.
+  PeerHeader GaveUp(const std::string& text, uint64_t calls) const {
+    PeerHeader header;
+    header.type = PeerHeader::Type::kGaveUp;
+    header.generation = 4;
+    header.sender = 2;
+    header.receiver = 1;
+    header.collective = calls;
+    header.text = text;
+    return header;
+  }
+
   absl::StatusOr<MemberCore::Arrival> Arrive(const PeerHeader& header, size_t bytes = kBytes) {
     return core_.Arrive(header, bytes, kNow);
   }
@@ -231,14 +243,7 @@ TEST_F(ArrivalTest, WhoIsNotNeededAnyMoreMayLeave) {
 
 TEST_F(ArrivalTest, WhoLeavesAfterACallEndsTheNextOne) {
   Start();
-  PeerHeader left;
-  left.type = PeerHeader::Type::kGaveUp;
-  left.generation = 4;
-  left.sender = 2;
-  left.receiver = 1;
-  left.collective = 1;
-  left.text = "the member has left";
-  ASSERT_OK(Arrive(left, 0).status());
+  ASSERT_OK(Arrive(GaveUp("the member has left", 1), 0).status());
   EXPECT_OK(core_.failed());
   std::optional<MemberCore::Outgoing> out;
   while ((out = core_.NextFrame(0, kNow)).has_value()) {
@@ -257,13 +262,7 @@ TEST_F(ArrivalTest, WhoLeavesAfterACallEndsTheNextOne) {
 
 TEST_F(ArrivalTest, WhoGivesUpWithinACallEndsIt) {
   Start();
-  PeerHeader gave_up;
-  gave_up.type = PeerHeader::Type::kGaveUp;
-  gave_up.generation = 4;
-  gave_up.sender = 2;
-  gave_up.receiver = 1;
-  gave_up.text = "the session ends";
-  ASSERT_OK(Arrive(gave_up, 0).status());
+  ASSERT_OK(Arrive(GaveUp("the session ends", 0), 0).status());
   EXPECT_THAT(core_.failed(), StatusIs(absl::StatusCode::kAborted, "c gave up: the session ends"));
   EXPECT_FALSE(core_.NextFrame(0, kNow).has_value()) << "it has told all others itself";
 }

@@ -34,10 +34,7 @@ absl::Status MemberCore::Start(const Plan* plan, std::span<float> vector, absl::
                                absl::Duration now) {
   CHECK(!run_.active());
   CHECK(plan->rank == group_.rank && plan->members == group_.members());
-  if (failed_.ok() && !gone_.ok() && collective_ + 1 > gone_after_) {
-    by_peer_ = true;
-    Fail(gone_);
-  }
+  FailIfGone(collective_ + 1);
   if (!failed_.ok()) {
     return failed_;
   }
@@ -106,15 +103,18 @@ absl::StatusOr<MemberCore::Arrival> MemberCore::Arrive(const PeerHeader& header,
 }
 
 void MemberCore::TakeGaveUp(const PeerHeader& header) {
-  if (!failed_.ok()) {
-    return;
-  }
   if (gone_.ok() || header.collective < gone_after_) {
     gone_ =
         absl::AbortedError(absl::StrCat(group_.names[header.sender], " gave up: ", header.text));
     gone_after_ = header.collective;
   }
-  if (run_.active() && collective_ > gone_after_) {
+  if (run_.active()) {
+    FailIfGone(collective_);
+  }
+}
+
+void MemberCore::FailIfGone(uint64_t call) {
+  if (failed_.ok() && !gone_.ok() && call > gone_after_) {
     by_peer_ = true;
     Fail(gone_);
   }

@@ -165,6 +165,8 @@ class MemberCore {
   };
 
   void TakeGaveUp(const PeerHeader& header);
+  // Where somebody has left who has not all of that call.
+  void FailIfGone(uint64_t call);
   absl::StatusOr<Arrival> ArriveFloats(const PeerHeader& header, size_t payload_bytes);
   absl::Status CheckFits(const PeerHeader& header, size_t floats) const;
   PeerHeader HeaderTo(uint32_t peer, PeerHeader::Type type);

@@ -5,8 +5,8 @@ torch's DistributedDataParallel over gloo, two members of one thread each on bot
     tests/benchmarks/synchronous_peers.py [--rounds=7] [--quick] [--simd=avx2]
 
 Batch 64 a member, the same optimizer and rate, in turns. Both sides' test accuracy after a turn must
-be near the other's, or the benchmark fails. MONSOON_TORCH_PYTHON names another interpreter, of torch 2, than
-that of peers_venv.sh.
+be near the other's, or the benchmark fails. MONSOON_TORCH_PYTHON names another
+interpreter, of torch 2, than that of peers_venv.sh.
 """
 
 import contextlib

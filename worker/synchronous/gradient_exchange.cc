@@ -71,8 +71,7 @@ absl::Status GradientExchange::Run() {
 
 absl::Status GradientExchange::Finish() {
   CHECK(communicator_ != nullptr);
-  const absl::Duration began = Clock::Real()->Now();
-  computing_ = began - begun_;
+  computing_ = Clock::Real()->Now() - begun_;
   Ready(0);
   absl::Status summed;
   if (values_.size() <= part_) {
@@ -85,7 +84,6 @@ absl::Status GradientExchange::Finish() {
     summed = *std::move(result);
   }
   communicator_ = nullptr;
-  waited_ = Clock::Real()->Now() - began;
   return summed;
 }
 

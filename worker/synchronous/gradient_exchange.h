@@ -44,9 +44,6 @@ class GradientExchange {
   // The gradient does not come: ends the group's generation, and with it what is under way.
   void GiveUp();
 
-  // Of the last Finish: how long it waited. What the overlap has not hidden.
-  absl::Duration waited() const { return waited_; }
-
  private:
   // All parts, in their order, each when it is final.
   absl::Status Run();
@@ -57,7 +54,6 @@ class GradientExchange {
   Communicator* communicator_ = nullptr;
   std::span<float> values_;
   CallOptions options_;
-  absl::Duration waited_;
   absl::Duration begun_;
   absl::Duration computing_;  // from the last Begin to its Finish
   Mutex mutex_;

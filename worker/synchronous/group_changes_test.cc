@@ -1,6 +1,5 @@
 // Members that come and die again and again: whoever is in a group has the others' bits.
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <latch>
 #include <map>
